@@ -17,7 +17,7 @@ namespace {
 constexpr double kMassiveMagnitude = 100.0;
 constexpr double kMassiveRatio = 1000.0;
 
-// The median of a batch stands in for the median of all rows until that is known; within a factor of two it does.
+// The median of a batch approximates the median of all rows, within a factor of two, until that is known.
 constexpr double kCandidateRatio = kMassiveRatio / 2;
 
 bool falling(const Peak& a, const Peak& b) {
@@ -86,7 +86,7 @@ ChannelStatistics ChannelRanges::finish(Ranks& ranks) {
   }
   const std::vector<double> sums = sums_.finish(ranks);
   const auto rows = static_cast<double>(ordinary_.rows + massive_.rows);
-  if (rows == 0) {  // an expert that no token was routed to
+  if (rows == 0) {  // an expert without tokens
     const std::vector<float> zeros(channels_);
     return {.min = zeros, .max = zeros, .mean = zeros, .mean_square = zeros, .ordinary_absmax = zeros};
   }
@@ -153,7 +153,7 @@ void OutputMagnitudes::add(const float* rows, std::size_t first_row, std::span<s
   }
 }
 
-// Ranks hold ascending rows, so that the first of equal peaks stays the first.
+// Ranks hold ascending rows, so the first of equal peaks stays first.
 void OutputMagnitudes::merge(Ranks& ranks) {
   ranks.sum(std::span(histogram_));
   std::vector<Peak> peaks;

@@ -37,7 +37,7 @@ using samples::SampleSharing;
 using samples::SampleTokens;
 using samples::StreamRows;
 
-/// Of the layer with the most.
+/// Returns the heads of the layer with the most.
 std::size_t most_heads(const ModelSpec& spec) {
   std::size_t heads = 0;
   for (const LayerSpec& layer : spec.layers) {
@@ -56,14 +56,14 @@ jobs::JobKey key_of(const std::filesystem::path& model, const CalibrateOptions& 
   return key;
 }
 
-/// Where the progress of the run is kept that finds an automatic prefix.
+/// Returns the folder for the progress of the run that finds an automatic prefix.
 std::filesystem::path finding_folder(const std::filesystem::path& state_folder) {
   return state_folder.parent_path() / (state_folder.filename().string() + "-prefix");
 }
 
 class Calibration {
  public:
-  /// `stage` is what progress says. `known`: statistics of the same samples, or null.
+  /// `stage` is the name in progress reports. `known`: statistics of the same samples, or null.
   Calibration(const model::ModelSource& source, const CalibrateOptions& options, std::vector<int> prefix,
               std::string stage, const Progress& progress, const Statistics* known = nullptr)
       : source_(source),
@@ -74,10 +74,10 @@ class Calibration {
         ranks_(ranks_or_single(options.ranks)),
         progress_(progress),
         tokenizer_(model::read_tokenizer(source_)),
-        // A block may take long: an interrupt ends it here.
+        // A block may take long, so an interrupt can end it here.
         runner_(source.spec(), options.length, [this] { report_progress(); }) {}
 
-  /// Keeps what is done in the folder, unless that is empty.
+  /// Stores the progress in the folder, unless its path is empty.
   Statistics run(const std::filesystem::path& state_folder) {
     if (!state_folder.empty()) {
       state_.emplace(JobState::folder_of(state_folder, ranks_),
@@ -123,10 +123,10 @@ class Calibration {
 
   SampleTokens own_tokens() const { return samples::own_samples({ids_, options_.length}, sharing_); }
 
-  /// Not owned: the embedding is outer_'s.
+  /// Does not own the embedding, which belongs to outer_.
   std::shared_ptr<const model::Embedding> embedding() const { return {std::shared_ptr<void>(), &outer_->embedding()}; }
 
-  /// Gives rows to all tokens, with values for the prefix only.
+  /// Allocates rows for all tokens, and sets the values of the prefix.
   void place_samples() {
     if (!prefix_.empty()) runner_.set_prefix(embedding(), prefix_);
     runner_.set_origin(embedding(), own_tokens());
@@ -180,7 +180,7 @@ class Calibration {
     }
     if (measured.expert_statistics) statistics_.experts.push_back(*std::move(measured.expert_statistics));
     statistics_.key_values.push_back({measured.keys.finish(ranks_), measured.values.finish(ranks_)});
-    // In a decoder the first token's query sees only itself: it says nothing about sinks.
+    // In a decoder the first token's query sees only itself, so it does not count for sinks.
     const std::size_t silent = source_.spec().causal && prefix_.empty() ? samples_.size() : 0;
     const auto queries = static_cast<double>(samples_.size() * options_.length - silent);
     for (const double sum : measured.first_token_share.finish(ranks_)) {
@@ -206,7 +206,7 @@ class Calibration {
         layer, output, [this](std::size_t sample, std::size_t count) { return first_rows(sample, count); }));
   }
 
-  // Of a sample that one of the ranks holds.
+  // Returns the first rows of a sample that one of the ranks holds.
   std::vector<float> first_rows(std::size_t sample, std::size_t count) {
     std::vector<float> rows(count * hidden_size());
     const IndexRange own = sharing_.own();
@@ -245,19 +245,19 @@ class Calibration {
   Ranks& ranks_;
   const Progress& progress_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
-  std::optional<model::OuterWeights> outer_;  ///< from run() on
+  std::optional<model::OuterWeights> outer_;  ///< set by run()
   std::optional<JobState> state_;
   Samples samples_;       ///< of all ranks
-  std::vector<int> ids_;  ///< the samples' tokens, one after the other
+  std::vector<int> ids_;  ///< the samples' tokens, consecutive
   SampleSharing sharing_;
-  std::vector<std::uint8_t> massive_rows_;  ///< this rank's tokens that leave the last block with massive values
+  std::vector<std::uint8_t> massive_rows_;  ///< this rank's tokens with massive values after the last block
   std::size_t layers_done_ = 0;
   BlockRunner runner_;
   calib::MassiveActivationTracker findings_{samples_, prefix_, tokenizer_.get()};
   Statistics statistics_;
 };
 
-/// With the massive tokens that a first run finds as a prefix.
+/// Uses the massive tokens of a first run as the prefix.
 Statistics calibrate_with_found_prefix(const model::ModelSource& source, const CalibrateOptions& options,
                                        const Progress& progress) {
   const std::filesystem::path folder =

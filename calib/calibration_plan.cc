@@ -15,10 +15,11 @@ namespace ballast::calib {
 
 namespace {
 
-// Norms, activations, softmax and the accumulation of statistics over the time of the products (SmolLM2-135M, Zen 4).
+// The factor of norms, activations, softmax and the accumulation of statistics on the time of the products
+// (SmolLM2-135M, Zen 4).
 constexpr double kBesidesProducts = 1.35;
 
-/// The layer with the most weights, the last of equal ones.
+/// Returns the layer with the most weights, the last of equal ones.
 std::size_t largest_layer(const ModelSpec& spec) {
   std::size_t largest = 0;
   std::size_t most = 0;
@@ -35,7 +36,7 @@ std::size_t largest_layer(const ModelSpec& spec) {
   return largest;
 }
 
-/// What a rank takes, whose samples are `samples`.
+/// Forecasts the cost of a rank with its samples.
 class Forecast {
  public:
   Forecast(const model::ModelSource& source, const model::OuterWeights& outer, const CalibrateOptions& options)
@@ -71,8 +72,8 @@ class Forecast {
     return spec_.causal ? std::min(samples, kSequencesAtOnce) : options_.length;
   }
 
-  // Everything but the residual stream is the same for any number of samples. What is outside the blocks was read
-  // when it was checked: it is held already.
+  // Everything but the residual stream is the same for any number of samples. Weights outside the blocks were read for
+  // their check, so they are already in memory.
   std::uint64_t blocks_memory(std::size_t samples) const {
     const std::uint64_t batch = std::max(samples::kBatchTokens, options_.length);
     const std::uint64_t stream = spec_.hidden_size * sizeof(float) + 1;
@@ -81,13 +82,13 @@ class Forecast {
            (batch + prefixes) * block_.cache_bytes + block_.weight_bytes;
   }
 
-  // While the model writes its own text it is there whole.
+  // While the model generates its own text, it is completely in memory.
   std::uint64_t writing_memory(std::size_t samples) const {
     if (!options_.text_files.empty()) return 0;
     const std::uint64_t at_once = spec_.causal ? texts_at_once(samples) : 1;
     const std::uint64_t logits = texts_at_once(samples) * spec_.vocab_size * sizeof(float);
     const std::uint64_t candidates = at_once * spec_.vocab_size * 2 * sizeof(double);
-    // Caches of 16 bits.
+    // Caches have 16 bits.
     return spec_.layers.size() * (block_.weight_bytes + at_once * options_.length * block_.cache_bytes / 2) +
            outer_bytes_ + logits + candidates;
   }
@@ -96,7 +97,7 @@ class Forecast {
   const CalibrateOptions& options_;
   bool finds_prefix_;
   std::uint64_t held_ = 0;
-  std::size_t layer_;  ///< the costs of all are forecast from this one
+  std::size_t layer_;  ///< all layers' costs are forecast from this one
   jobs::BlockCosts block_;
   double outer_weights_ = 0;
   std::uint64_t outer_bytes_ = 0;
@@ -111,7 +112,7 @@ JobPlan plan_calibration(const model::ModelSource& source, const model::OuterWei
   JobPlan plan = jobs::plan_memory(
       {.samples = samples, .length = options.length, .ranks = ranks.size()},
       [&](std::size_t own) { return forecast.memory(own); }, mine);
-  if (options.on_plan) plan.seconds = forecast.seconds(mine);  // measuring speed takes a moment
+  if (options.on_plan) plan.seconds = forecast.seconds(mine);  // measuring the speed takes a moment
   return plan;
 }
 

@@ -1,4 +1,4 @@
-// What calibration expects to take.
+// Forecasts the memory and time of a calibration.
 #ifndef BALLAST_CALIB_CALIBRATION_PLAN_H_
 #define BALLAST_CALIB_CALIBRATION_PLAN_H_
 
@@ -11,8 +11,8 @@
 
 namespace ballast::calib {
 
-/// For `samples` samples over all ranks. Throws Error when this rank's part does not fit the memory available, naming
-/// the most samples that do.
+/// Plans `samples` samples over all ranks. Throws Error if this rank's part does not fit the available memory, naming
+/// the largest number of samples that does.
 JobPlan plan_calibration(const model::ModelSource& source, const model::OuterWeights& outer,
                          const CalibrateOptions& options, std::size_t samples, const Ranks& ranks);
 

@@ -1,4 +1,4 @@
-// Which samples a calibration runs, by its options, and whether it can.
+// Chooses the samples of a calibration.
 #ifndef BALLAST_CALIB_CALIBRATION_SAMPLES_H_
 #define BALLAST_CALIB_CALIBRATION_SAMPLES_H_
 
@@ -12,8 +12,8 @@
 
 namespace ballast::calib {
 
-/// A sample's tokens: `length`, or 512 where it is 0; fewer where the model's context has no room for them after a
-/// prefix of so many tokens.
+/// Returns a sample's tokens: `length`, or 512 if it is 0; fewer if the model's context has no room for them after a
+/// prefix of `prefix` tokens.
 std::size_t fitting_length(std::size_t length, const ModelSpec& spec, std::size_t prefix);
 
 /// Throws Error when no samples of a length that the model and a prefix of so many tokens allow are asked for, or the
@@ -21,19 +21,19 @@ std::size_t fitting_length(std::size_t length, const ModelSpec& spec, std::size_
 void check_options(const CalibrateOptions& options, const model::ModelSource& source, std::size_t prefix,
                    const Ranks& ranks);
 
-/// Samples, and where their text came from: file names, or "sampled from the model".
+/// Samples, and the source of their text: file names, or "sampled from the model".
 struct ChosenSamples {
   Samples samples;
   std::string text;
 };
 
-/// As the options say. The job's forecast is told as soon as the number of samples is known: before the model writes
-/// them. Throws Error when they do not fit the memory.
+/// Chooses samples by the options. The job's forecast is reported as soon as the number of samples is known, before the
+/// model generates them. Throws Error if they do not fit the memory.
 ChosenSamples choose_samples(const model::ModelSource& source, const model::OuterWeights& outer,
                              const CalibrateOptions& options, Ranks& ranks, jobs::JobState* state,
                              const Progress& progress);
 
-/// Those that statistics were made of.
+/// Returns the samples of existing statistics.
 ChosenSamples samples_of(const Statistics& statistics);
 
 }  // namespace ballast::calib

@@ -13,7 +13,7 @@ namespace ballast::calib {
 
 namespace {
 
-// A layer's blobs are these names and its number; the last one written says that all are there.
+// A layer's blobs have these names and its number; the last one written marks them as complete.
 constexpr std::string_view kHidden = "hidden.";
 constexpr std::string_view kFindings = "findings.";
 constexpr std::string_view kStatistics = "statistics.";
@@ -37,7 +37,7 @@ void erase_layer(jobs::JobState& state, std::size_t layer) {
   for (const std::string_view name : {kStatistics, kFindings, kHidden}) state.erase(blob(name, layer));
 }
 
-/// A layer's blobs; absent when one is missing or damaged.
+/// A layer's blobs; nullopt if one is missing or damaged.
 struct SavedLayer {
   std::string statistics;
   std::string findings;
@@ -52,7 +52,7 @@ std::optional<SavedLayer> find(const jobs::JobState& state, std::size_t layer, s
   return SavedLayer{*std::move(statistics), *std::move(findings), *std::move(hidden)};
 }
 
-/// What there is for each token.
+/// Returns the bytes of all rows of tokens.
 std::vector<std::span<std::byte>> row_bytes(const CalibrationProgress& progress) {
   std::vector<std::span<std::byte>> parts;
   for (const std::span<float> rows : progress.rows) parts.push_back(std::as_writable_bytes(rows));
@@ -83,7 +83,7 @@ void save_progress(jobs::JobState& state, Ranks& ranks, std::size_t layer, const
     state.put(blob(kFindings, layer), progress.findings.serialize());
     state.put(blob(kStatistics, layer), serialize_statistics(progress.statistics));
   });
-  // A kill may come between two ranks' saving: what came before goes when all have the new one.
+  // A kill may come between two ranks' saving, so older progress is removed only when all ranks have the new one.
   ranks.barrier();
   for (const std::size_t old : before) {
     if (old != layer) erase_layer(state, old);
@@ -94,13 +94,13 @@ std::optional<std::size_t> restore_progress(const jobs::JobState& state, Ranks& 
                                             const CalibrationProgress& progress) {
   const std::vector<std::size_t> layers = saved_layers(state);
   const auto newest = std::ranges::max_element(layers);
-  // Counted from 1, so that 0 is none.
+  // Counted from 1, so that 0 means none.
   const std::size_t common = jobs::least_of_ranks(ranks, newest == layers.end() ? 0 : *newest + 1);
   if (common == 0) return std::nullopt;
   std::size_t bytes = 0;
   for (const std::span<std::byte> part : row_bytes(progress)) bytes += part.size();
   const std::optional<SavedLayer> saved = find(state, common - 1, bytes);
-  if (jobs::least_of_ranks(ranks, saved ? 1 : 0) == 0) return std::nullopt;  // nothing was changed on any rank
+  if (jobs::least_of_ranks(ranks, saved ? 1 : 0) == 0) return std::nullopt;  // no rank has changed anything
   restore(*saved, progress);
   return common - 1;
 }

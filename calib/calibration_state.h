@@ -1,4 +1,4 @@
-// Calibration's progress between two blocks, saved and found again.
+// Saves and restores calibration's progress between two blocks.
 #ifndef BALLAST_CALIB_CALIBRATION_STATE_H_
 #define BALLAST_CALIB_CALIBRATION_STATE_H_
 
@@ -15,18 +15,18 @@
 
 namespace ballast::calib {
 
-/// What the next block needs and what the blocks before it gave.
+/// The input of the next block and the results of the earlier ones.
 struct CalibrationProgress {
-  std::vector<std::span<float>> rows;  ///< of tokens: all that is kept of them between two blocks
+  std::vector<std::span<float>> rows;  ///< of tokens: the state between two blocks
   std::span<std::uint8_t> massive_rows;
   MassiveActivationTracker& findings;
   Statistics& statistics;
 };
 
-/// Saves what is there after `layer`, on all ranks or on none; the first rank decides whether it is worth its time.
+/// Saves the progress after `layer`, on all ranks or on none; the root rank decides whether it is worth the time.
 void save_progress(jobs::JobState& state, Ranks& ranks, std::size_t layer, const CalibrationProgress& progress);
 
-/// The last layer that all ranks have saved, whose progress is then restored; empty when there is none.
+/// Restores the progress of the last layer that all ranks have saved and returns it; nullopt if there is none.
 std::optional<std::size_t> restore_progress(const jobs::JobState& state, Ranks& ranks,
                                             const CalibrationProgress& progress);
 

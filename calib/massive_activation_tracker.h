@@ -1,5 +1,5 @@
-// What is remarkable in the outputs of blocks: their largest values, the channels and tokens that carry massive ones,
-// and the map for the report.
+// Tracks the largest values in the outputs of blocks, the channels and tokens with massive values, and the map for the
+// report.
 #ifndef BALLAST_CALIB_MASSIVE_ACTIVATION_TRACKER_H_
 #define BALLAST_CALIB_MASSIVE_ACTIVATION_TRACKER_H_
 
@@ -20,25 +20,25 @@ namespace ballast::calib {
 
 class MassiveActivationTracker {
  public:
-  /// The first rows of a sample's output of the present layer, `count` of them, one after the other.
+  /// Returns the first `count` rows of a sample's output of the current layer, consecutive.
   using RowsOf = std::function<std::vector<float>(std::size_t sample, std::size_t count)>;
 
-  /// All arguments must outlive this; without a tokenizer tokens have no text.
+  /// All arguments must outlive this object; without a tokenizer tokens have no text.
   MassiveActivationTracker(const Samples& samples, const std::vector<int>& prefix, const text::Tokenizer* tokenizer)
       : samples_(samples), prefix_(prefix), tokenizer_(tokenizer) {}
 
-  /// A layer's output, seen whole.
+  /// Adds a layer's complete output.
   LayerStatistics add(std::size_t layer, const OutputMagnitudes& output, const RowsOf& rows);
 
-  /// The massive channels and tokens and the map of all layers.
+  /// Sets the massive channels and tokens and the map of all layers.
   void describe(Statistics& statistics) const;
 
-  /// For going on after a kill.
+  /// Serializes the state for resuming after a kill.
   std::string serialize() const;
   void restore(std::string_view bytes);
 
  private:
-  /// The first tokens' activations of the sample that holds the largest value seen so far.
+  /// The first tokens' activations of the sample with the largest value so far.
   struct MapCandidate {
     float largest = 0;
     std::size_t layer = 0;
@@ -56,7 +56,7 @@ class MassiveActivationTracker {
   ActivationMap draw_map() const;
 
   const Samples& samples_;
-  const std::vector<int>& prefix_;  ///< in front of every sample
+  const std::vector<int>& prefix_;  ///< before every sample
   const text::Tokenizer* tokenizer_;
   MapCandidate map_;
   std::map<std::size_t, std::set<std::size_t>> massive_channels_;

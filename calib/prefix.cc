@@ -81,7 +81,7 @@ std::vector<int> massive_prefix(const model::ModelSource& source, const Statisti
 int first_token(const model::ModelSource& source) {
   const auto tokenizer = text::load_tokenizer(source.checkpoint());
   if (tokenizer != nullptr && tokenizer->bos()) return *tokenizer->bos();
-  // A token that the tokenizer puts before no text, and the model was trained with all the same.
+  // A token that the tokenizer does not add before texts, but with which the model was trained.
   const std::vector<int> begins =
       text::read_token_ids(files::JsonReader(source.config(), source.checkpoint().path().string()), "bos_token_id");
   const bool has_row = !begins.empty() && static_cast<std::size_t>(begins.front()) < source.spec().vocab_size;

@@ -1,4 +1,4 @@
-// Which tokens a model gets as its prefix.
+// Chooses the tokens of a model's prefix.
 #ifndef BALLAST_CALIB_PREFIX_H_
 #define BALLAST_CALIB_PREFIX_H_
 
@@ -12,23 +12,23 @@
 
 namespace ballast::calib {
 
-/// No automatic prefix is longer; PrefixQuant finds 1 to 4 tokens.
+/// The limit for automatic prefixes; PrefixQuant finds 1 to 4 tokens.
 inline constexpr std::size_t kMostPrefixTokens = 8;
 
-/// Tokens that a prefix takes at most.
+/// Returns the largest number of tokens of a prefix.
 std::size_t most_tokens(const CachedPrefix& prefix);
 
-/// The tokens of a prefix that is not automatic, or the one that the model has already. Throws Error when the model
-/// cannot have it, or has another one.
+/// Returns the tokens of a prefix that is not automatic, or those of the model. Throws Error if the model does not
+/// support a prefix, or has another one.
 std::vector<int> fixed_prefix(const model::ModelSource& source, const CachedPrefix& asked);
 
-/// By PrefixQuant's rule: as many tokens as are massive in a sample on average, rounded up, the most frequent first.
-/// The place of "whatever stands first" is taken by the token that begins the model's texts, at the end. Throws Error
-/// when nothing is massive. `context` is the statistics', for messages.
+/// Chooses a prefix by PrefixQuant's rule: as many tokens as are massive in a sample on average, rounded up, the most
+/// frequent first. "The first token of any text" is replaced by the token that begins the model's texts, at the end.
+/// Throws Error if nothing is massive. `context` is that of the statistics, for messages.
 std::vector<int> massive_prefix(const model::ModelSource& source, const Statistics& statistics,
                                 const std::string& context);
 
-/// What a text begins with: BOS, or the token that ends the text before.
+/// Returns the token with which a text begins: BOS, or the token that ends the text before.
 int first_token(const model::ModelSource& source);
 
 }  // namespace ballast::calib

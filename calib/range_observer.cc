@@ -34,7 +34,7 @@ RangeObserver::RangeObserver(const ModelSpec& spec, std::size_t layer, std::size
 }
 
 void RangeObserver::add(const samples::ObservedBatch& batch) {
-  // A token counts as massive when it carries massive values into the block or out of it.
+  // A token is massive if it has massive values before or after the block.
   const std::size_t first_sample = sharing_.own().begin + batch.first;
   const std::span<std::uint8_t> flags = massive_.subspan(batch.first * length_, batch.count * length_);
   std::vector<std::uint8_t> massive(flags.begin(), flags.end());

@@ -1,4 +1,4 @@
-// Measures the ranges of all that a block's linears read, of its keys, values and output, and its attention to sinks.
+// Measures the ranges of the inputs of a block's linears, of its keys, values and output, and its attention to sinks.
 #ifndef BALLAST_CALIB_RANGE_OBSERVER_H_
 #define BALLAST_CALIB_RANGE_OBSERVER_H_
 
@@ -19,36 +19,36 @@
 
 namespace ballast::calib {
 
-/// A linear input that is being measured.
+/// The measurement of a linear's input.
 struct InputRanges {
   std::vector<std::string> linears;
   ChannelRanges ranges;
-  std::optional<std::size_t> expert = {};  ///< whose last linear reads it
+  std::optional<std::size_t> expert = {};  ///< the expert whose last linear reads it
 
   void end_shard(std::size_t shard) { ranges.end_shard(shard); }
 };
 
 class RangeObserver : public samples::Observer {
  public:
-  /// `massive` has an entry for each token of this rank's samples, each of `length` tokens: not 0 where the token
-  /// enters the block with massive values; the observer sets it to whether the token leaves with such. All references
-  /// must outlive this.
+  /// `massive` has an entry for each token of this rank's samples, each of `length` tokens: not 0 if the token has
+  /// massive values before the block; the observer sets it to whether it has after the block. All references must
+  /// outlive this object.
   RangeObserver(const ModelSpec& spec, std::size_t layer, std::size_t length, const samples::SampleSharing& sharing,
                 std::span<std::uint8_t> massive);
 
   void add(const samples::ObservedBatch& batch) override;
   void end_shard(std::size_t shard) override;
 
-  /// Returns what the block's linears read, of all ranks, which all call it once. Experts that got too few tokens are
-  /// run on others, too. `scratch` is what the block was run with.
+  /// Returns the inputs of the block's linears for all ranks, which all call it once. Experts with too few tokens are
+  /// also run on others. `scratch` are the buffers with which the block was run.
   std::vector<LinearInputStatistics> finish_inputs(const model::BlockWeights& block, model::BlockActivations& scratch);
 
-  /// Keys, values and shares have no channels where the layer does not attend.
+  /// Keys, values and shares have no channels if the layer has no attention.
   ChannelRanges keys;
   ChannelRanges values;
   OutputMagnitudes output;
   jobs::ShardedSum<double> first_token_share;
-  std::optional<ExpertStatistics> expert_statistics;  ///< after finish_inputs(), where the layer has experts
+  std::optional<ExpertStatistics> expert_statistics;  ///< set by finish_inputs(), if the layer has experts
 
  private:
   void add_input(const model::LinearInput& input, std::size_t index, const std::vector<std::uint8_t>& massive);
@@ -57,7 +57,7 @@ class RangeObserver : public samples::Observer {
                      ChannelStatistics& channels);
 
   const ModelSpec& spec_;
-  std::size_t layer_;  ///< from 0
+  std::size_t layer_;  ///< counted from 0
   std::size_t length_;
   const samples::SampleSharing& sharing_;
   std::span<std::uint8_t> massive_;

@@ -18,7 +18,7 @@ namespace ballast::calib {
 
 namespace {
 
-/// Counts tokens over all groups.
+/// Reports tokens over all groups.
 struct TokenProgress {
   const Progress& report;
   std::size_t done;
@@ -30,8 +30,8 @@ struct TokenProgress {
   }
 };
 
-// The first `count` entries of a random permutation of 0 .. size - 1, ascending. Written out because the standard
-// library's shuffle and distributions differ between implementations.
+// Returns the first `count` entries of a random permutation of 0 .. size - 1, ascending. Does not use the standard
+// library's shuffle and distributions, which differ between implementations.
 std::vector<std::size_t> choose(std::size_t size, std::size_t count, std::uint64_t seed) {
   std::vector<std::size_t> indices(size);
   for (std::size_t i = 0; i < size; ++i) indices[i] = i;
@@ -42,7 +42,7 @@ std::vector<std::size_t> choose(std::size_t size, std::size_t count, std::uint64
   return indices;
 }
 
-// Extends every sequence by one token drawn from its row of logits.
+// Extends every sequence by one token sampled from its row of logits.
 void extend(Samples& sequences, std::vector<engine::Sampler>& samplers, const std::vector<float>& logits,
             std::size_t vocab_size) {
   std::exception_ptr failure;
@@ -88,8 +88,9 @@ Samples sample_group(const model::Model& model, int first, std::size_t count, st
   return sequences;
 }
 
-// An encoder writes no text from left to right: random tokens are replaced by what the model puts in their places,
-// which after a few rounds are texts that it finds likely (Gibbs sampling, arXiv:1902.04094, all places at once).
+// Generates texts with an encoder, which cannot write from left to right: random tokens are replaced by the model's
+// predictions for their positions. After a few rounds these are texts that it finds likely (Gibbs sampling,
+// arXiv:1902.04094, all positions at once).
 Samples resample_group(const model::Model& model, std::size_t count, std::size_t length, std::uint64_t seed,
                        TokenProgress& progress) {
   constexpr std::size_t kRounds = 4;
@@ -127,10 +128,10 @@ void append_samples(const std::string& bytes, std::size_t length, Samples& sampl
   }
 }
 
-/// The texts of one rank, group after group.
+/// Generates the texts of one rank, group by group.
 std::string write_texts(const std::filesystem::path& path, const CalibrateOptions& options, jobs::IndexRange mine,
                         jobs::JobState* state, const Progress& progress) {
-  std::optional<model::Model> model;  // loaded when a text is missing
+  std::optional<model::Model> model;  // loaded if a text is missing
   std::string texts;
   TokenProgress tokens{progress, 0, mine.size() * options.length};
   for (std::size_t begin = mine.begin; begin < mine.end; begin += kSequencesAtOnce) {
@@ -141,7 +142,7 @@ std::string write_texts(const std::filesystem::path& path, const CalibrateOption
       tokens.add(count * options.length);
     } else {
       if (!model) model.emplace(path);
-      // Seeds of different runs stay apart as long as a run has fewer than 2^20 samples.
+      // Seeds of different runs differ if a run has fewer than 2^20 samples.
       const std::uint64_t seed = (options.seed << 20) + begin;
       group = bytes_of(model->spec().causal
                            ? sample_group(*model, first_token(model->source()), count, options.length, seed, tokens)
@@ -153,7 +154,7 @@ std::string write_texts(const std::filesystem::path& path, const CalibrateOption
   return texts;
 }
 
-// What belongs around every text takes the place of the sample's own ends, so that its length stays.
+// The special tokens around a text replace the sample's own ends, so that its length does not change.
 void add_special_tokens(const text::Tokenizer& tokenizer, std::vector<int>& sample) {
   const std::vector<int>& prefix = tokenizer.leading_special_tokens();
   const std::vector<int>& suffix = tokenizer.suffix();

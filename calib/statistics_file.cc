@@ -24,7 +24,7 @@ using nlohmann::json;
 constexpr std::size_t kVersion = 2;
 constexpr const char* kTokens = "samples.tokens";
 
-/// Tensors of the file by name; the views' bytes live in the Statistics that is being saved.
+/// The file's tensors by name; the views' bytes are in the Statistics that is being saved.
 class TensorSet {
  public:
   void add(const std::string& name, std::span<const float> values) {
@@ -34,7 +34,7 @@ class TensorSet {
     tensors_[name] = {"I32", {rows, rows == 0 ? 0 : values.size() / rows}, std::as_bytes(values)};
   }
 
-  /// The file's bytes: header length, header, data.
+  /// Returns the file's bytes: header length, header, data.
   std::string serialize(const std::string& metadata) const {
     json header = {{"__metadata__", {{"ballast.statistics", metadata}}}};
     std::size_t offset = 0;
@@ -65,7 +65,7 @@ class TensorSet {
   std::map<std::string, Tensor> tensors_;
 };
 
-// The vectors of a ChannelStatistics by the names that they have in the file.
+// Visits the vectors of a ChannelStatistics by their names in the file.
 template <typename Channels, typename Visit>
 void for_each_vector(Channels& channels, const std::string& prefix, const Visit& visit) {
   visit(prefix + ".min", channels.min);
@@ -221,7 +221,7 @@ void check_consistent(const Statistics& statistics, const std::string& context) 
   };
   for (const LinearInputStatistics& input : statistics.inputs) check(input.channels);
   for (const KeyValueStatistics& layer : statistics.key_values) {
-    if (layer.keys.min.empty() && layer.values.min.empty()) continue;  // a layer that does not attend
+    if (layer.keys.min.empty() && layer.values.min.empty()) continue;  // a layer without attention
     check(layer.keys);
     check(layer.values);
   }

@@ -21,7 +21,7 @@ namespace ballast::kernels::HWY_NAMESPACE {
 using ActivationTag = hn::ScalableTag<float>;
 using ActivationVector = hn::VFromD<ActivationTag>;
 
-/// 1 + exp(-x). Beyond 88 exp leaves F32, and what is divided by this is 0 to F32's precision anyway.
+/// Returns 1 + exp(-x). Above 88 exp overflows F32, and a quotient by this is 0 to F32's precision anyway.
 HWY_INLINE ActivationVector one_plus_exp_neg(ActivationVector x) {
   const ActivationTag df;
   return hn::Add(hn::Set(df, 1.0F), exp_of(df, hn::Neg(x)));
@@ -38,7 +38,7 @@ struct Gelu {
   HWY_INLINE ActivationVector operator()(ActivationVector x) const {
     const ActivationTag df;
     const auto one = hn::Set(df, 1.0F);
-    const auto magnitude = hn::Min(hn::Abs(x), hn::Set(df, 13.0F));  // beyond, the tail is below 1e-37
+    const auto magnitude = hn::Min(hn::Abs(x), hn::Set(df, 13.0F));  // above, the tail is below 1e-37
     const auto t = hn::Div(one, hn::MulAdd(magnitude, hn::Set(df, 0.3275911F * 0.70710678F), one));
     auto polynomial = hn::MulAdd(t, hn::Set(df, 1.061405429F), hn::Set(df, -1.453152027F));
     polynomial = hn::MulAdd(t, polynomial, hn::Set(df, 1.421413741F));
@@ -54,7 +54,7 @@ struct Gelu {
 struct GeluTanh {
   HWY_INLINE ActivationVector operator()(ActivationVector x) const {
     const ActivationTag df;
-    const auto limit = hn::Set(df, 12.0F);  // beyond, the exponent is above 88, and the cube must not overflow
+    const auto limit = hn::Set(df, 12.0F);  // above, the exponent is above 88, and the cube must not overflow
     const auto z = hn::Max(hn::Min(x, limit), hn::Neg(limit));
     const auto stretch = hn::MulAdd(hn::Mul(z, z), hn::Set(df, 0.044715F), hn::Set(df, 1.0F));
     constexpr float kTwoRootTwoOverPi = 1.5957691216F;
@@ -90,7 +90,7 @@ HWY_INLINE void activate_values(Function function, const float* gate, const floa
   }
 }
 
-/// dst = f(gate) * up; a null up counts as ones. dst may be either source.
+/// Computes dst = f(gate) * up; a null up counts as ones. dst may be either source.
 inline void activate_range(Activation activation, const float* gate, const float* up, std::size_t count, float* dst) {
   switch (activation) {
     case Activation::kSilu:
@@ -108,7 +108,7 @@ inline void activate_range(Activation activation, const float* gate, const float
   }
 }
 
-/// The same after the limits; dst may be the gate.
+/// Computes the same after limiting the factors; dst may be the gate.
 inline void activate_limited_range(Activation activation, const UpLimits& limits, const float* gate, const float* up,
                                    std::size_t count, float* dst) {
   const ActivationTag df;

@@ -1,4 +1,4 @@
-// How long something takes.
+// Measures time.
 #ifndef BALLAST_KERNELS_CLOCK_H_
 #define BALLAST_KERNELS_CLOCK_H_
 

@@ -9,7 +9,7 @@ namespace ballast::kernels {
 
 std::vector<std::string> compiled_targets() {
   std::vector<std::string> names;
-  // Better ones have lower bits.
+  // Better targets have lower bits.
   for (std::int64_t left = HWY_TARGETS; left != 0; left &= left - 1) names.emplace_back(hwy::TargetName(left & -left));
   return names;
 }

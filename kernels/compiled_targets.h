@@ -1,4 +1,4 @@
-// Which instruction sets the kernels are compiled for.
+// The instruction sets that kernels are compiled for.
 #ifndef BALLAST_KERNELS_COMPILED_TARGETS_H_
 #define BALLAST_KERNELS_COMPILED_TARGETS_H_
 
@@ -7,7 +7,7 @@
 
 namespace ballast::kernels {
 
-/// Highway's names, the best first; some may be more than this processor has.
+/// Returns Highway's names, the best first; the processor may not support all.
 std::vector<std::string> compiled_targets();
 
 }  // namespace ballast::kernels

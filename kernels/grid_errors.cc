@@ -41,7 +41,7 @@ void grid_errors_of(const float* values, const float* weights, std::size_t count
     const Vector minimum = hn::Set(df, grid.minimum);
     const Vector low = hn::Set(df, grid.low);
     const Vector high = hn::Set(df, grid.high);
-    // sum + weight * (value - nearest)^2
+    // Returns sum + weight * (value - nearest)^2.
     const auto add_error = [&](Vector value, Vector weight, Vector sum) HWY_ATTR {
       const Vector exact = hn::Mul(hn::Add(value, minimum), inverse);
       const Vector step = steps.nearest(hn::Min(hn::Max(exact, low), high));
@@ -56,7 +56,7 @@ void grid_errors_of(const float* values, const float* weights, std::size_t count
       sum1 = add_error(hn::LoadU(df, values + i + lanes), hn::LoadU(df, weights + i + lanes), sum1);
     }
     for (; i < count; i += lanes) {
-      // Lanes past the end weigh nothing.
+      // Lanes past the end have weight 0.
       const std::size_t valid = HWY_MIN(lanes, count - i);
       sum0 = add_error(hn::LoadN(df, values + i, valid), hn::LoadN(df, weights + i, valid), sum0);
     }

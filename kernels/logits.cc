@@ -34,7 +34,7 @@ float maximum(const float* HWY_RESTRICT src, std::size_t count) {
   return hn::ReduceMax(df, max);
 }
 
-/// exp(src[i] - maximum) of a whole vector, or of `left` values with zeros after them.
+/// Returns exp(src[i] - maximum) of a whole vector, or of `left` values followed by zeros.
 HWY_INLINE Vector exponentials(const float* src, Vector shift, std::size_t left) {
   const Tag df;
   if (left >= hn::Lanes(df)) return hn::Exp(df, hn::Sub(hn::LoadU(df, src), shift));
@@ -103,12 +103,12 @@ std::size_t argmax(const float* values, std::size_t count) {
   return 0;
 }
 
-/// A block of sum_weights.
+/// Computes a block of sum_weights.
 double sum_block(const float* HWY_RESTRICT logits, std::size_t count, float largest, float scale,
                  float* HWY_RESTRICT weights) {
   const Tag df;
   const std::size_t lanes = hn::Lanes(df);
-  // Where a difference is beyond F32, a scale of 0 would make NaN of it.
+  // If a difference overflows F32, a scale of 0 would give NaN.
   const auto lowest = hn::Set(df, std::numeric_limits<float>::lowest());
   const auto smallest = hn::Set(df, -87.0F);
   const auto weights_of = [&](Vector logit) HWY_ATTR {

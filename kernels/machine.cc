@@ -27,7 +27,7 @@ namespace ballast::kernels::HWY_NAMESPACE {
 
 using Int32Tag = hn::ScalableTag<std::int32_t>;
 
-/// Some function of all bytes, so that reading them cannot be left out.
+/// Computes a function of all bytes, so that the compiler cannot omit reading them.
 std::int32_t read_all(const std::int32_t* HWY_RESTRICT src, std::size_t count) {
   const Int32Tag di32;
   const std::size_t lanes = hn::Lanes(di32);
@@ -41,7 +41,7 @@ std::int32_t read_all(const std::int32_t* HWY_RESTRICT src, std::size_t count) {
   return hn::GetLane(hn::Xor(hn::Xor(a, b), hn::Xor(c, d)));
 }
 
-/// A vector's products, of two rows where Dots pairs them.
+/// Multiplies a vector, or two rows if Dots pairs them.
 template <class Dots>
 HWY_INLINE DotInt multiply_vector(DotBytes w, DotSignedBytes a, DotInt sum) {
 #if HWY_ARCH_ARM_A64
@@ -74,8 +74,8 @@ double multiply_int8_by(std::size_t rounds, std::int32_t& result) {
   return static_cast<double>(rounds) * 8 * 2 * kRowsAtOnce * static_cast<double>(hn::Lanes(du8));
 }
 
-/// Runs `rounds` of 8 independent INT8 multiply-accumulates; returns operations done and a function of their results.
-/// Factors change from round to round, or the compiler would multiply once.
+/// Runs `rounds` of 8 independent INT8 multiply-accumulates; returns the number of operations and a function of their
+/// results. The factors change every round, because the compiler would otherwise multiply once.
 double multiply_int8(std::size_t rounds, std::int32_t& result) {
   return with_dots([&](auto dots) HWY_ATTR { return multiply_int8_by<decltype(dots)>(rounds, result); });
 }
@@ -102,11 +102,11 @@ double multiply_f32(std::size_t rounds, std::int32_t& result) {
   return static_cast<double>(rounds) * 8 * 2 * static_cast<double>(hn::Lanes(df));
 }
 
-/// Pairs of products of BF16, added to sums.
+/// Adds products of pairs of BF16 to sums.
 template <class V, class VB>
 HWY_INLINE V add_bf16_products(VB a, VB b, V sum, V& unused) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-  // Came after that instruction set; where multiplies_bf16 says so, the processor has it.
+  // The instruction is newer than the target; the processor has it if multiplies_bf16() is true.
   asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
   return sum;
 #else
@@ -120,7 +120,7 @@ double multiply_bf16(std::size_t rounds, std::int32_t& result) {
   const auto w = hn::BitCast(dbf16, hn::Set(df, static_cast<float>(result) * 1e-9F));
   auto c0 = hn::Set(df, 0.0F), c1 = hn::Set(df, 1.0F), c2 = hn::Set(df, 2.0F), c3 = hn::Set(df, 3.0F);
   auto c4 = hn::Set(df, 4.0F), c5 = hn::Set(df, 5.0F), c6 = hn::Set(df, 6.0F), c7 = hn::Set(df, 7.0F);
-  auto unused = hn::Zero(df);  // where one instruction does it, all goes to the other sum
+  auto unused = hn::Zero(df);  // with a single instruction, all products are in the other sum
   auto changing = hn::BitCast(df, w);
   for (std::size_t i = 0; i < rounds; ++i) {
     changing = hn::Add(changing, hn::BitCast(df, w));
@@ -154,7 +154,7 @@ namespace {
 
 constexpr std::size_t kAllThreads = std::size_t{1} << 40;  // more operations than any threshold
 
-/// The best of several runs of multiply(rounds, result) on all threads.
+/// Returns the best of several runs of multiply(rounds, result) on all threads.
 template <class Multiply>
 double best_giga_operations(const Multiply& multiply) {
   constexpr std::size_t kRounds = 2'000'000;
@@ -179,7 +179,7 @@ double best_giga_operations(const Multiply& multiply) {
 }
 
 #if HWY_ARCH_X86_64
-/// As multiply_int8, by tiles of AMX.
+/// Does the same as multiply_int8 with tiles of AMX.
 double multiply_tiles(std::size_t rounds, std::int32_t& result) {
   constexpr std::size_t kProducts = 4;
   constexpr std::size_t kOperations = kProducts * 2 * kAmxRows * (kAmxRowBytes / 4) * kAmxRowBytes;

@@ -1,4 +1,4 @@
-// What this machine has, and what it can do at most, measured: the limits that benchmarks compare with.
+// Measures the limits of this machine, with which benchmarks are compared.
 #ifndef BALLAST_KERNELS_MACHINE_H_
 #define BALLAST_KERNELS_MACHINE_H_
 
@@ -6,18 +6,19 @@
 
 namespace ballast::kernels {
 
-/// Bytes per nanosecond that all threads together read from memory: best of a few passes over 256 MB, ~150 ms.
+/// Returns the bytes per nanosecond that all threads together read from memory: the best of a few passes over 256 MB,
+/// ~150 ms.
 double measure_read_gb_s();
 
-/// 10^9 INT8 multiplications and additions per second (a multiply-add is 2) of all threads together, from registers,
-/// with the instruction that the kernels use: ~100 ms.
+/// Returns 10^9 INT8 multiplications and additions per second (a multiply-add is 2) of all threads together, from
+/// registers, with the instruction that the kernels use: ~100 ms.
 double measure_int8_gops();
 
-/// The same for F32 multiply-adds, and for those of BF16 pairs into F32.
+/// Return the same for F32 multiply-adds, and for those of BF16 pairs into F32.
 double measure_f32_gflops();
-double measure_bf16_gflops();  ///< where multiplies_bf16()
+double measure_bf16_gflops();  ///< needs multiplies_bf16()
 
-/// Parts of memory, each near some of the processors; 1 where the system does not tell.
+/// Returns the number of memory nodes; 1 if unknown.
 std::size_t memory_nodes();
 
 }  // namespace ballast::kernels

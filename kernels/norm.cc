@@ -41,7 +41,7 @@ float sum_of_squares(const float* src, std::size_t size) {
   return hn::ReduceSum(df, hn::Add(sum0, sum1));
 }
 
-/// dst = src * factor * gain + bias
+/// Computes dst = src * factor * gain + bias.
 HWY_INLINE void write_normalized(const float* src, std::size_t size, float factor, const NormParameters& parameters,
                                  float* dst) {
   const auto scale = hn::Set(Tag(), factor);
@@ -63,7 +63,7 @@ void rms_norm_row(const float* src, std::size_t size, const NormParameters& para
 void layer_norm_row(const float* src, std::size_t size, const NormParameters& parameters, float* dst) {
   const float mean = sum_of(src, size) / static_cast<float>(size);
   const auto center = hn::Set(Tag(), mean);
-  // Lanes beyond the end would count as -mean: the deviations are written first, where only whole rows are read.
+  // Lanes beyond the end would count as -mean, so the deviations are written first, only for whole rows.
   for_vectors(size, [&](auto load, auto store) HWY_ATTR { store(hn::Sub(load(src), center), dst); });
   const float variance = sum_of_squares(dst, size) / static_cast<float>(size);
   write_normalized(dst, size, 1.0F / std::sqrt(variance + parameters.epsilon), parameters, dst);
@@ -88,7 +88,7 @@ void norm_rows(const Row& run, const float* src, std::size_t m, std::size_t size
   });
 }
 
-/// `gain_step`: floats from one head's gains to the next one's.
+/// `gain_step` is the distance of two heads' gains in floats.
 template <class Row>
 void norm_heads(const Row& run, float* x, std::size_t m, std::size_t heads, std::size_t head_size, std::size_t stride,
                 const NormParameters& parameters, std::size_t gain_step) {

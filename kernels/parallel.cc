@@ -19,21 +19,21 @@ using parallel_internal::Work;
 /// Read before any thread is pinned: a pinned one sees its own processor only.
 const std::size_t processors = static_cast<std::size_t>(omp_get_num_procs());
 
-/// A forked process has the thread that forked and no other, while gcc's OpenMP in it would wait for the rest of that
-/// thread's pool for ever. So the pool ends before the fork, and each of the two processes makes a new one when it
-/// first needs it. Returns whether the system will do so.
+/// Ends OpenMP's pool before each fork: a forked process has only the forking thread, but gcc's OpenMP in it would wait
+/// forever for the pool's other threads. Parent and child each create a new pool when they first need it. Returns
+/// whether the handler could be registered.
 bool end_pool_before_forks() {
   return pthread_atfork([] { omp_pause_resource_all(omp_pause_soft); }, nullptr, nullptr) == 0;
 }
 
 [[maybe_unused]] const bool pool_ends_before_forks = end_pool_before_forks();
 
-/// Waits until ready(): asks again and again where `spin` allows, then sleeps until `bell` rings. Whoever makes it
-/// ready rings after that.
+/// Waits until ready(): polls if `spin` is set, then sleeps until `bell` rings. The thread that makes it ready rings
+/// afterwards.
 template <class Ready>
 void wait_until(const Ready& ready, const std::atomic<std::uint32_t>& bell, bool spin) {
-  // Longer than what stands between two parallel calls of a step; a thread that a busy machine does not run costs the
-  // others no more than that.
+  // Longer than the work between two parallel calls of a step; a thread that a busy machine does not run delays the
+  // others by no more than this.
   constexpr std::chrono::microseconds kSpinning{100};
   constexpr int kPausesPerLook = 64;
   if (spin) {
@@ -52,8 +52,8 @@ void wait_until(const Ready& ready, const std::atomic<std::uint32_t>& bell, bool
   }
 }
 
-/// The leader posts a call to all helpers at once, and takes back the parts that have not been begun when its own is
-/// done: a helper that the system does not run delays nobody.
+/// A team of threads. The leader posts a call to all helpers at once, and when its own part is done, takes back the
+/// parts that have not begun: a helper that the system does not run delays nothing.
 class Team {
  public:
   std::size_t threads() const { return running_ ? 1 : threads_; }
@@ -61,7 +61,7 @@ class Team {
   void open(std::size_t threads) {
     threads_ = std::min(threads, kMostParts);
     running_ = false;
-    // More threads than processors: a watching one would keep a working one from its processor.
+    // With more threads than processors, a polling thread would take a processor from a working one.
     spin_ = threads <= processors;
     if (helpers_.size() + 1 < threads) helpers_ = std::vector<Helper>(threads - 1);
     post(1);
@@ -111,12 +111,13 @@ class Team {
   static constexpr int kPartBits = 16;
   static constexpr std::size_t kMostParts = (std::size_t{1} << kPartBits) - 1;
 
-  /// On a cache line of its own.
+  /// On its own cache line.
   struct alignas(64) Helper {
-    std::atomic<std::uint64_t> taken{0};  ///< the last call whose part was begun, by the helper or for it
-    std::atomic<std::uint32_t> done{0};   ///< 1: its part is done, and the leader has not seen it
+    std::atomic<std::uint64_t> taken{0};  ///< the last call whose part was begun, by the helper or by the leader
+    std::atomic<std::uint32_t> done{0};   ///< 1: its part is done, and the leader has not noticed it
 
-    /// True for who comes first to a call's part. Calls ascend: whoever comes too late takes nothing of a later one.
+    /// Returns true for the first thread that takes a call's part. Calls ascend, so a late thread cannot take a part of
+    /// a later call.
     bool take(std::uint64_t call) {
       std::uint64_t last = taken.load(std::memory_order_acquire);
       return last < call && taken.compare_exchange_strong(last, call);
@@ -125,7 +126,7 @@ class Team {
 
   Helper& helper(std::size_t thread) { return helpers_[thread - 1]; }
 
-  /// One store for all helpers. A call is its number and, in the low bits, how many parts it has.
+  /// Posts a call to all helpers with one store: its number and, in the low bits, the number of its parts.
   std::uint64_t post(std::size_t parts) {
     const std::uint64_t call = (++calls_ << kPartBits) | parts;
     call_.store(call, std::memory_order_release);
@@ -134,9 +135,9 @@ class Team {
     return call;
   }
 
-  std::vector<Helper> helpers_;  ///< of threads 1 and up; kept, so that opening allocates nothing
+  std::vector<Helper> helpers_;  ///< threads from 1 on; kept, so that starting needs no allocation
   alignas(64) std::atomic<std::uint64_t> call_{0};
-  std::atomic<std::uint32_t> bell_{0};  ///< for those who sleep
+  std::atomic<std::uint32_t> bell_{0};  ///< wakes sleeping threads
   alignas(64) Work work_{};
   std::uint64_t calls_ = 0;
   std::size_t threads_ = 0;
@@ -174,7 +175,7 @@ void lead_team(const Work& body) {
     if (omp_get_thread_num() != 0) {
       team.help(static_cast<std::size_t>(omp_get_thread_num()));
     } else {
-      // Which may be fewer than wanted. Helpers that have not arrived yet are like those that do not run.
+      // There may be fewer than requested. Helpers that have not started yet are treated like those that do not run.
       team.limit(static_cast<std::size_t>(omp_get_num_threads()));
       led_team = &team;
       try {

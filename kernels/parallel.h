@@ -1,6 +1,5 @@
-// The one way in which kernels use threads, OpenMP's. Alone, a call wakes and
-// joins them, which takes microseconds; inside with_team they wait for the next call, and handing it over takes a
-// fraction of one.
+// The kernels' interface to threads, which are OpenMP's. Outside of with_team a call wakes and joins them, which takes
+// microseconds; inside it they wait for the next call, which starts in a fraction of one.
 #ifndef BALLAST_KERNELS_PARALLEL_H_
 #define BALLAST_KERNELS_PARALLEL_H_
 
@@ -13,11 +12,12 @@
 
 namespace ballast::kernels {
 
-/// Threads that the caller can hand work to: OpenMP's, or those of the team that it leads; one when the caller is
-/// itself such a thread.
+/// Returns the number of threads for parallel calls: OpenMP's, or those of the team that the caller leads; one if the
+/// caller is itself a worker thread.
 std::size_t available_threads();
 
-/// Threads worth using for `operations` elementary operations: one when the work is shorter than handing it over.
+/// Returns the threads worth using for `operations` elementary operations: one if starting them takes longer than the
+/// work.
 inline std::size_t threads_for(std::size_t operations) {
   constexpr std::size_t kOperationsWorthAThread = 16384;
   return operations < kOperationsWorthAThread ? 1 : available_threads();
@@ -25,7 +25,7 @@ inline std::size_t threads_for(std::size_t operations) {
 
 namespace parallel_internal {
 
-/// A callable without its type. It must not throw: it runs on other threads.
+/// A type-erased callable. It must not throw, because it runs on other threads.
 struct Work {
   void (*call)(const void* body, std::size_t part);
   const void* body;
@@ -56,10 +56,10 @@ void take_tasks(std::atomic<std::size_t>& next, std::size_t tasks, const Body& b
 
 }  // namespace parallel_internal
 
-/// Calls body() on this thread while the other OpenMP threads stand by for the parallel calls in it. All kernels of one
-/// step of a model belong in one. Inside another one, or inside an OpenMP region, it only calls body(). What body
-/// throws comes out; the bodies of parallel calls must not throw. A `#pragma omp parallel` inside, oneDNN's included,
-/// gets one thread: hand such work out in parallel_tasks.
+/// Calls body() on this thread while the other OpenMP threads wait for its parallel calls. All kernels of one step of a
+/// model belong in one body. Inside another with_team, or inside an OpenMP region, it only calls body(). Exceptions of
+/// body are passed on; the bodies of parallel calls must not throw. A `#pragma omp parallel` inside, including
+/// oneDNN's, gets one thread: distribute such work with parallel_tasks.
 template <class Body>
 void with_team(const Body& body) {
   const auto call = [&body](std::size_t) { body(); };
@@ -93,7 +93,8 @@ void parallel_ranges(std::size_t count, std::size_t threads, const Body& body) {
   parallel_internal::run_parts(threads, parallel_internal::work_of(take_share));
 }
 
-/// What the tasks of a parallel call throw, which must not leave them: of the first of those that failed.
+/// Catches the exceptions of the tasks of a parallel call, which must not leave them, and keeps that of the first
+/// failed task.
 class TaskFailure {
  public:
   template <class Body>
@@ -112,7 +113,7 @@ class TaskFailure {
   /// Whether a task has failed, so that those to come can be left out.
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
-  /// After the call.
+  /// Is called after the parallel call.
   void rethrow() const {
     if (failure_) std::rethrow_exception(failure_);
   }
@@ -126,9 +127,9 @@ class TaskFailure {
 
 inline constexpr std::size_t kMostPartitions = 64;
 
-/// Calls body(home, task, thread) for tasks 0 .. tasks of every home. A thread takes those of its own home first, so
-/// that what they touch stays in its caches from call to call; then it helps the other homes. homes <= threads,
-/// kMostPartitions.
+/// Calls body(partition, task, thread) for each of `tasks` tasks of every partition. A thread first takes the tasks of
+/// its own partition, so that their data stays in its caches from call to call; then it helps with the other
+/// partitions. Needs partitions <= kMostPartitions.
 template <class Body>
 void parallel_partitions(std::size_t partitions, std::size_t tasks, std::size_t threads, const Body& body) {
   struct alignas(64) Counter {
@@ -146,8 +147,8 @@ void parallel_partitions(std::size_t partitions, std::size_t tasks, std::size_t 
   parallel_internal::run_parts(threads, parallel_internal::work_of(work));
 }
 
-/// How a matmul cuts `m` tokens for tasks of one weight panel each: whole tiles, and enough tasks to keep `threads`
-/// busy although each task decodes its panel anew.
+/// Divides the `m` tokens of a matmul into blocks for tasks of one weight panel each: whole tiles, and enough tasks to
+/// keep `threads` busy although each task decodes its panel again.
 struct TokenBlocks {
   std::size_t size;
   std::size_t count;

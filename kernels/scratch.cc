@@ -24,7 +24,8 @@ AlignedArray<float>& memory_of_caller() {
   return memory;
 }
 
-/// A mapping of whole huge pages, apart from the heap: advice would stay with its pages when other things reuse them.
+/// Maps whole huge pages separate from the heap, because the advice would remain on its pages when other objects reuse
+/// them.
 AlignedMemory map_huge_pages(std::size_t bytes) {
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max() / 2;
   if (bytes > kMost) throw std::bad_alloc();
@@ -32,17 +33,17 @@ AlignedMemory map_huge_pages(std::size_t bytes) {
   void* mapping = mmap(nullptr, size + kHugePageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) throw std::bad_alloc();
   auto* begin = static_cast<std::byte*>(mapping);
-  // What lies before and after the aligned part goes back.
+  // Unmaps the parts before and after the aligned range.
   const std::size_t before = -reinterpret_cast<std::uintptr_t>(begin) % kHugePageBytes;
   if (before > 0) munmap(begin, before);
   munmap(begin + before + size, kHugePageBytes - before);
 #ifdef MADV_HUGEPAGE
-  madvise(begin + before, size, MADV_HUGEPAGE);  // a system without them refuses, and the memory is as good as any
+  madvise(begin + before, size, MADV_HUGEPAGE);  // a system without huge pages refuses; the memory works in any case
 #endif
   return AlignedMemory(begin + before, AlignedFree{size});
 }
 
-/// What lies in a mapping that others are in, too. The system takes whole pages.
+/// Frees a part of a mapping that has other users. The system frees whole pages.
 void give_back_pages(std::byte* begin, std::size_t bytes) {
   static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(begin) + page - 1) / page * page;
@@ -68,8 +69,8 @@ AlignedMemory allocate_aligned(std::size_t bytes) {
 }
 
 std::shared_ptr<std::byte[]> allocate_weights(std::size_t bytes) {
-  constexpr std::size_t kMappingBytes = 32 * kHugePageBytes;  // what no piece touches is only an address
-  constexpr std::size_t kLeast = kHugePageBytes / 32;         // a smaller piece could hold a whole huge page alone
+  constexpr std::size_t kMappingBytes = 32 * kHugePageBytes;  // untouched parts take only addresses
+  constexpr std::size_t kLeast = kHugePageBytes / 32;         // a smaller piece could keep a whole huge page alive
   static thread_local std::weak_ptr<std::byte[]> last_mapping;
   static thread_local std::size_t used;
   if (bytes < kLeast || bytes > kMappingBytes) return allocate_aligned(bytes);

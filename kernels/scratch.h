@@ -1,5 +1,5 @@
-// Aligned memory for kernels: arrays that own, weights, and scratch that calls reuse. And what the heap keeps for
-// others.
+// Aligned memory for kernels: owning arrays, weights, and scratch memory that calls reuse. Also returns free heap
+// memory to the system.
 #ifndef BALLAST_KERNELS_SCRATCH_H_
 #define BALLAST_KERNELS_SCRATCH_H_
 
@@ -11,8 +11,8 @@
 
 namespace ballast::kernels {
 
-/// What is at least so large lies in huge pages where the system has them: reading it again and again, as a token reads
-/// all weights and its cache, then misses the TLB less.
+/// Larger memory uses huge pages if the system has them: reading it repeatedly, as a token reads all weights and its
+/// cache, then has fewer TLB misses.
 inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
 struct AlignedFree {
@@ -21,16 +21,15 @@ struct AlignedFree {
 };
 using AlignedMemory = std::unique_ptr<std::byte[], AlignedFree>;
 
-/// Uninitialized bytes, aligned for any vector. Throws std::bad_alloc.
+/// Allocates uninitialized bytes, aligned for any vector. Throws std::bad_alloc.
 AlignedMemory allocate_aligned(std::size_t bytes);
 
-/// Uninitialized bytes of a matrix, aligned for any vector. They are a piece of a large mapping, where what a thread
-/// takes lies one after the other: small matrices, too, come to lie in huge pages, in the order in which a token reads
-/// them. A piece gives its memory back when it goes, and the mapping with the last of them its addresses. Throws
-/// std::bad_alloc.
+/// Allocates uninitialized bytes of a matrix, aligned for any vector. They are a piece of a large mapping, in which a
+/// thread's pieces are consecutive: so small matrices use huge pages, too, in the order in which a token reads them.
+/// Freeing a piece frees its memory, and freeing the last piece frees the mapping's addresses. Throws std::bad_alloc.
 std::shared_ptr<std::byte[]> allocate_weights(std::size_t bytes);
 
-/// Owner of `size` uninitialized elements, aligned for any vector. Growing loses the content.
+/// Owns `size` uninitialized elements, aligned for any vector. Growing loses the contents.
 template <class T>
   requires std::is_trivially_copyable_v<T>
 class AlignedArray {
@@ -56,9 +55,9 @@ class AlignedArray {
   std::size_t size_ = 0;
 };
 
-/// Scratch for the threads of one parallel call. The calling thread keeps the memory for its next call, so that a token
-/// costs no allocation; it must not make a second ThreadScratch while one is in use. Allocating before the parallel
-/// region means that nothing can throw inside it.
+/// Scratch memory for the threads of one parallel call. The calling thread keeps the memory for its next call, so that
+/// a token needs no allocation; it must not create a second ThreadScratch while one is in use. Because memory is
+/// allocated before the parallel region, nothing can throw inside it.
 class ThreadScratch {
  public:
   ThreadScratch(std::size_t threads, std::size_t floats_each);
@@ -70,8 +69,8 @@ class ThreadScratch {
   std::size_t floats_each_;
 };
 
-/// Gives the machine what was freed and the heap kept, where it can. Worth it after work that left holes: many matrices
-/// of a few megabytes, parsing. Takes milliseconds.
+/// Returns free heap memory to the system, if possible. Useful after work that leaves many gaps: many matrices of a few
+/// megabytes, parsing. Takes milliseconds.
 void give_back_free_memory();
 
 }  // namespace ballast::kernels

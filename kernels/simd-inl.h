@@ -1,4 +1,4 @@
-// Loads and stores that every kernel shares. Per target: see Highway's foreach_target.h.
+// Loads and stores shared by all kernels. Per target: see Highway's foreach_target.h.
 #if defined(BALLAST_KERNELS_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BALLAST_KERNELS_SIMD_INL_H_
 #undef BALLAST_KERNELS_SIMD_INL_H_
@@ -19,14 +19,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using FloatTag = hn::ScalableTag<float>;
 
-/// Registers decide how large a tile can be: AVX-512 and ARM have 32 vectors, the others 16.
+/// The number of registers limits the size of a tile: AVX-512 and ARM have 32 vectors, the others 16.
 inline constexpr bool kManyRegisters = HWY_ARCH_ARM_A64 != 0 || HWY_TARGET <= HWY_AVX3;
 
 template <class DF>
 HWY_INLINE hn::VFromD<DF> load_as_float(DF df, const float* HWY_RESTRICT src) {
   return hn::LoadU(df, src);
 }
-/// 16-bit floats, loaded as integers: Highway reaches into its float types in a way that asks for aligned addresses.
+/// Loads 16-bit floats as integers, because Highway accesses its float types in a way that requires aligned addresses.
 template <class DF, class T>
 HWY_INLINE hn::VFromD<DF> load_as_float(DF df, const T* HWY_RESTRICT src) {
   static_assert(sizeof(T) == 2);
@@ -34,15 +34,15 @@ HWY_INLINE hn::VFromD<DF> load_as_float(DF df, const T* HWY_RESTRICT src) {
   return hn::PromoteTo(df, hn::BitCast(hn::Rebind<T, DF>(), bits));
 }
 
-/// INT8 codes as floats.
+/// Converts INT8 codes to floats.
 template <class DF>
 HWY_INLINE hn::VFromD<DF> load_as_float(DF df, const std::int8_t* HWY_RESTRICT src) {
   const auto codes = hn::LoadU(hn::Rebind<std::int8_t, DF>(), src);
   return hn::ConvertTo(df, hn::PromoteTo(hn::RebindToSigned<DF>(), codes));
 }
 
-/// The first `count` lanes from memory, the others 0; reads nothing beyond. By way of a copy, because LoadN reads
-/// single elements on some targets, and those must be aligned, which values in a mapped file need not be.
+/// Loads the first `count` lanes from memory and sets the others to 0; reads nothing beyond. Copies the values first,
+/// because LoadN reads single elements on some targets, which must be aligned, and values in a mapped file need not be.
 template <class DF, class T>
 HWY_INLINE hn::VFromD<DF> load_as_float_n(DF df, const T* HWY_RESTRICT src, std::size_t count) {
   HWY_ALIGN T values[hn::MaxLanes(df)] = {};
@@ -65,7 +65,7 @@ HWY_INLINE void store_pair(DF df, V v0, V v1, std::size_t count, float* HWY_REST
   }
 }
 
-/// The Lanes(df) values at src[first ..] of an array of `count`; 0 beyond its end, and for a null array.
+/// Loads the Lanes(df) values at src[first ..] of an array of `count`; 0 beyond its end, and for a null array.
 template <class DF>
 HWY_INLINE hn::VFromD<DF> load_or_zero(DF df, const float* src, std::size_t first, std::size_t count) {
   if (src == nullptr || first >= count) return hn::Zero(df);
@@ -73,8 +73,8 @@ HWY_INLINE hn::VFromD<DF> load_or_zero(DF df, const float* src, std::size_t firs
   return left >= hn::Lanes(df) ? hn::LoadU(df, src + first) : hn::LoadN(df, src + first, left);
 }
 
-/// Calls body(load, store) for every vector of `count` floats: load(array) and store(v, array) reach the vector at hand
-/// in any array of that length. Lanes beyond the end load as 0 and are not stored.
+/// Calls body(load, store) for every vector of `count` floats: load(array) and store(v, array) access the current
+/// vector in any array of that length. Lanes beyond the end load as 0 and are not stored.
 template <class Body>
 HWY_INLINE void for_vectors(std::size_t count, const Body& body) {
   const hn::ScalableTag<float> df;

@@ -18,7 +18,7 @@ namespace ballast::kernels::HWY_NAMESPACE {
 using Tag = hn::ScalableTag<float>;
 using DoubleTag = hn::Repartition<double, Tag>;
 
-/// One vector of columns, from the first row to the last; loads and stores keep to `count` columns.
+/// Processes one vector of columns, from the first row to the last; loads and stores are limited to `count` columns.
 void accumulate_vector(const float* src, std::size_t m, std::size_t stride, std::size_t count, float* min, float* max,
                        double* sum, double* sum_squares) {
   const Tag df;

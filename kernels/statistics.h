@@ -1,4 +1,4 @@
-// Reductions that calibration takes over activations.
+// Reductions over activations for calibration.
 #ifndef BALLAST_KERNELS_STATISTICS_H_
 #define BALLAST_KERNELS_STATISTICS_H_
 
@@ -16,8 +16,8 @@ struct ColumnSums {
   double* sum_squares = nullptr;
 };
 
-/// Folds src [m][cols], rows `stride` floats apart, into `sums`. Parallel over columns, so the result does not depend
-/// on the number of threads.
+/// Adds src [m][cols], rows `stride` floats apart, to `sums`. Parallel over columns, so the result does not depend on
+/// the number of threads.
 void accumulate_columns(const float* src, std::size_t m, std::size_t cols, std::size_t stride, const ColumnSums& sums);
 
 /// Histogram of magnitudes by the leading bits of their F32 form: bucket = bits(|x|) >> kMagnitudeShift.
@@ -27,10 +27,10 @@ inline constexpr std::size_t kMagnitudeBuckets = std::size_t{1} << (31 - kMagnit
 /// Adds `count` magnitudes to `histogram` [kMagnitudeBuckets]. Single-threaded.
 void accumulate_magnitudes(const float* src, std::size_t count, std::span<std::uint64_t> histogram);
 
-/// The magnitude below which `fraction` of the histogram lies, interpolated inside its bucket (0.2 % wide).
+/// Returns the magnitude below which `fraction` of the histogram is, interpolated inside its bucket (0.2 % wide).
 double magnitude_quantile(std::span<const std::uint64_t> histogram, double fraction);
 
-/// True when every value is finite.
+/// Returns whether every value is finite.
 bool all_finite(const float* src, std::size_t count);
 
 }  // namespace ballast::kernels

@@ -33,7 +33,7 @@ struct Target {
   Extension extension = Extension::kNone;
 };
 
-std::atomic<std::size_t> in_use = 0;  // of all_targets()
+std::atomic<std::size_t> in_use = 0;  // index in all_targets()
 std::atomic<bool> emulates_amx = false;
 
 #if HWY_ARCH_X86
@@ -51,7 +51,7 @@ bool may_use_amx() {
 }
 
 bool processor_has(Extension extension, std::int64_t highway_target) {
-  const bool has_avx512 = highway_target <= HWY_AVX3;  // better ones have lower bits
+  const bool has_avx512 = highway_target <= HWY_AVX3;  // better targets have lower bits
   switch (extension) {
     case Extension::kAmx:
       return has_avx512 && __builtin_cpu_supports("amx-int8") != 0 && may_use_amx();
@@ -121,7 +121,8 @@ std::string name_of(const Target& target) {
   return hwy::TargetName(target.highway) + std::string(suffix(target.extension));
 }
 
-// The best first. Highway is asked once: later it names those alone that are left to choose from.
+// Returns all targets, the best first. Highway is asked once, because later it returns only those that are not
+// disabled.
 const std::vector<Target>& all_targets() {
   static const std::vector<Target> targets = [] {
     std::vector<Target> found;
@@ -157,8 +158,8 @@ void use_simd_target(std::string_view name) {
     for (const Target& target : targets) known += (known.empty() ? "" : ", ") + name_of(target);
     throw Error("target '" + std::string(name) + "'", "this processor has " + known);
   }
-  hwy::DisableTargets(it->highway - 1);  // the better ones have lower bits
-  // Else the next kernel chooses, on each of its threads: while one does, another may take the best of all.
+  hwy::DisableTargets(it->highway - 1);  // better targets have lower bits
+  // Otherwise each thread's next kernel would choose, and until then another thread might use the best of all targets.
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   in_use = static_cast<std::size_t>(it - targets.begin());
 }

@@ -6,7 +6,7 @@
 
 namespace ballast::kernels {
 
-/// 32-bit lanes of a vector.
+/// Returns the number of 32-bit lanes of a vector.
 std::size_t vector_lanes();
 
 }  // namespace ballast::kernels

@@ -59,7 +59,7 @@ void BlockRunner::resize(const SampleTokens& tokens) {
   rows_.shared_keys.resize(tokens.ids.size() * shared_keys_.row_size());
 }
 
-/// What a layer gets of the tokens themselves.
+/// Returns the layer's own inputs of the tokens.
 model::StridedRows BlockRunner::token_inputs_of(const Samples& batch, std::size_t layer) {
   if (!spec_.token_inputs) return {};
   token_inputs_.clear();
@@ -76,7 +76,7 @@ void BlockRunner::forward(const model::BlockWeights& block, std::size_t layer,
   model::forward_block(spec_, block, layer, angles_, sequences, 0, hidden.data(), activations_, options);
 }
 
-/// Leaves the state with which every sample enters the block.
+/// Runs the prefix through the block and keeps the state with which every sample begins.
 void BlockRunner::run_prefix(const model::BlockWeights& block, std::size_t layer) {
   if (prefix_.empty()) return;
   after_prefix_.emplace(

@@ -1,4 +1,4 @@
-// Runs samples through a model block by block: the one place where calibration and conversion do so.
+// Runs samples through a model block by block, for calibration and conversion.
 #ifndef BALLAST_SAMPLES_BLOCK_RUNNER_H_
 #define BALLAST_SAMPLES_BLOCK_RUNNER_H_
 
@@ -19,7 +19,8 @@
 
 namespace ballast::samples {
 
-/// Tokens that pass a block at once: enough to amortize the unpacking of weights, while activations stay in the cache.
+/// Tokens that pass a block at once: enough to amortize the unpacking of weights, few enough that activations stay in
+/// the cache.
 inline constexpr std::size_t kBatchTokens = 1024;
 
 /// The state of samples between two blocks: a row for each token.
@@ -30,7 +31,7 @@ struct StreamRows {
   void append(const StreamRows& others);
 };
 
-/// Holds samples of one length and runs them through blocks. The samples are a rank's own ones. One thread.
+/// Holds samples of one length and runs them through blocks. The samples are those of this rank. One thread.
 class BlockRunner {
  public:
   /// `check_cancelled` is called after every batch that a block ran, and may throw.
@@ -40,8 +41,8 @@ class BlockRunner {
   const StreamRows& rows() const { return rows_; }
   std::size_t length() const { return length_; }  ///< tokens of a sample
 
-  /// Puts `ids` in front of every sample. A prefix passes each block once, before the samples, which then begin with
-  /// its state. Before embed().
+  /// Puts `ids` before every sample. A prefix passes each block once, before the samples, which then begin with its
+  /// state. Must be called before embed().
   void set_prefix(std::shared_ptr<const model::Embedding> embedding, std::span<const int> ids);
   StreamRows& prefix_rows() { return prefix_rows_; }
 
@@ -53,37 +54,37 @@ class BlockRunner {
   void set_origin(std::shared_ptr<const model::Embedding> embedding, const SampleTokens& tokens);
   void set_origin(const BlockRunner& other) { set_origin(other.embedding_, other.tokens_); }
 
-  /// Gives the rows the size that they have for samples of these tokens.
+  /// Resizes the rows for samples of these tokens.
   void resize(const SampleTokens& tokens);
 
-  /// Moves the samples to after a block, at most `at_once` of them side by side.
+  /// Advances the samples past a block, at most `at_once` of them at a time.
   void advance(const model::BlockWeights& block, std::size_t layer, std::size_t at_once = SIZE_MAX);
 
-  /// Runs the samples through a block and shows each batch to `observer`. The samples then stay where they are, or have
-  /// moved to after the block.
+  /// Runs the samples through a block and passes each batch to `observer`. Then the samples either stay before the
+  /// block or advance past it.
   enum class Then { kStay, kAdvance };
   void observe(const model::BlockWeights& block, std::size_t layer, const SampleSharing& sharing, Then then,
                const model::ForwardOptions& options, Observer& observer);
 
-  /// Moves some samples to after a block, for an observer of another runner that compares the two.
+  /// Advances some samples past a block, for an observer of another runner that compares the two.
   ObservedBatch run(const model::BlockWeights& block, std::size_t layer, std::size_t first, std::size_t count,
                     const model::ForwardOptions& options);
 
-  /// The same samples where they are, without running them.
+  /// Returns the same samples before the block, without running them.
   ObservedBatch look(std::size_t first, std::size_t count);
 
   /// Buffers that an observer may use after observe().
   model::BlockActivations& scratch() { return activations_; }
 
  private:
-  /// Samples of this, or copies of them.
+  /// Samples of this runner, or copies of them.
   struct Samples {
     std::size_t first = 0;
     std::size_t count = 0;
     std::span<float> hidden{};
     std::span<float> shared_keys{};
 
-    /// The samples from index `begin` on, at most `most`.
+    /// Returns the samples from index `begin` on, at most `most`.
     Samples part(std::size_t begin, std::size_t most) const;
   };
   using Visit = std::function<void(const Samples& batch)>;
@@ -91,7 +92,7 @@ class BlockRunner {
   Samples all();
   ObservedBatch observed(const Samples& batch, const model::ForwardOptions& options) const;
 
-  /// Runs samples in place, a batch at a time.
+  /// Runs samples in place, batch by batch.
   void run_batches(const model::BlockWeights& block, std::size_t layer, const Samples& samples,
                    const model::ForwardOptions& options, const Visit& visit);
   void run_batch(const model::BlockWeights& block, std::size_t layer, const Samples& batch,
@@ -109,13 +110,13 @@ class BlockRunner {
   model::RopeAngles angles_;
   model::BlockActivations activations_;
   model::SharedKeys shared_keys_;
-  std::shared_ptr<const model::Embedding> embedding_;  ///< null where no block reads token inputs
+  std::shared_ptr<const model::Embedding> embedding_;  ///< null if no block reads token inputs
   SampleTokens tokens_;
-  std::vector<float> token_inputs_;  ///< of a batch
+  std::vector<float> token_inputs_;  ///< for a batch
   StreamRows rows_;
   std::vector<int> prefix_;
   StreamRows prefix_rows_;
-  std::optional<model::SequenceState> after_prefix_;  ///< in the block that runs; none without a prefix
+  std::optional<model::SequenceState> after_prefix_;  ///< in the current block; nullopt without a prefix
 };
 
 }  // namespace ballast::samples

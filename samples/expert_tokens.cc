@@ -8,7 +8,7 @@ namespace ballast::samples {
 
 namespace {
 
-// Tokens that stand-ins are taken from, over the columns that ask for them.
+// The number of candidate tokens relative to the number of columns.
 constexpr std::size_t kPool = 2;
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
@@ -55,7 +55,8 @@ void ExpertTokens::add(const model::RoutedTokens& routing, std::size_t first, st
       }
     }
   }
-  // A correction may choose an expert whose logit is not among the highest: those that have the token are no stand-ins.
+  // A correction may choose an expert whose logit is not among the highest, so experts that have the token are
+  // excluded.
   for (std::size_t e = 0; e < experts; ++e) {
     for (const std::size_t token : routing.of_expert[e]) {
       const std::size_t sample = token / shape_.length;

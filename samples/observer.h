@@ -1,4 +1,4 @@
-// Observers: what looks at a block's activations while samples run through it.
+// Observers of a block's activations while samples run through it.
 #ifndef BALLAST_SAMPLES_OBSERVER_H_
 #define BALLAST_SAMPLES_OBSERVER_H_
 
@@ -10,13 +10,13 @@
 
 namespace ballast::samples {
 
-/// A batch of whole samples that has passed a block. Views, valid until the runner's next batch.
+/// A batch of whole samples after a block. The views are valid until the runner's next batch.
 struct ObservedBatch {
-  std::size_t first = 0;  ///< sample of this rank, counted from its first one
+  std::size_t first = 0;  ///< index of the first sample on this rank
   std::size_t count = 0;  ///< samples
-  /// What the block's linears read (with ForwardOptions::record_inputs), its keys, values and routing.
+  /// The inputs of the block's linears (with ForwardOptions::record_inputs), its keys, values and routing.
   const model::BlockActivations* activations = nullptr;
-  std::span<const float> hidden{};  ///< the stream after the block [tokens][hidden]; empty where the pass ended before
+  std::span<const float> hidden{};  ///< the stream after the block [tokens][hidden]; empty if the pass ended earlier
 };
 
 /// Measures a block. Batches come shard by shard (jobs/sharded_sum.h), each shard's before its end_shard().
@@ -31,12 +31,12 @@ class Observer {
   virtual void end_shard(std::size_t shard) = 0;
 };
 
-/// One accumulator for each input of a block, in the order of the forward pass. The first batch shows which inputs
-/// there are; an accumulator has end_shard(shard).
+/// One accumulator for each input of a block, in the order of the forward pass. The first batch determines the inputs;
+/// an accumulator has end_shard(shard).
 template <class Accumulator>
 class InputAccumulators {
  public:
-  /// The accumulator of input `index`; make() makes it when the first batch brings the input.
+  /// Returns the accumulator of input `index`; make() creates it when the first batch has the input.
   template <class Make>
   Accumulator& at(std::size_t index, const Make& make) {
     if (index == all_.size()) {

@@ -1,4 +1,4 @@
-// The tokens of samples, and how ranks share the samples of a job.
+// The tokens of samples, and the division of samples among ranks.
 #ifndef BALLAST_SAMPLES_SAMPLE_TOKENS_H_
 #define BALLAST_SAMPLES_SAMPLE_TOKENS_H_
 
@@ -11,31 +11,31 @@
 
 namespace ballast::samples {
 
-/// Samples of `length` tokens each, one after the other. The ids are a view.
+/// Consecutive samples of `length` tokens each. The ids are a view.
 struct SampleTokens {
   std::span<const int> ids;
   std::size_t length = 0;
-  std::size_t prefix = 0;  ///< the first tokens of each sample that belong to the model's prefix; its text follows them
+  std::size_t prefix = 0;  ///< the first tokens of each sample that are the model's prefix; its text follows them
 
   std::size_t count() const { return length == 0 ? 0 : ids.size() / length; }
 
-  /// The ids of one sample, [length].
+  /// Returns the ids of one sample, [length].
   std::span<const int> of(std::size_t sample) const { return ids.subspan(sample * length, length); }
 
-  /// The position in a sample from which predictions are compared: the later half of its text.
+  /// Returns the position in a sample from which predictions are compared: the second half of its text.
   std::size_t first_compared() const { return prefix + (length - prefix) / 2; }
 
-  /// The first `count` samples.
+  /// Returns the first `count` samples.
   SampleTokens first(std::size_t count) const { return {ids.first(count * length), length, prefix}; }
 };
 
-/// How the samples of a job are spread over ranks, and how sums over them are formed.
+/// The division of a job's samples among ranks, and the order of sums over them.
 struct SampleSharing {
   Ranks* ranks = &single_rank();
   jobs::SumOrder order = jobs::SumOrder::kAny;
-  std::size_t samples = 0;  ///< of all ranks together
+  std::size_t samples = 0;  ///< of all ranks
 
-  /// The samples of this rank.
+  /// Returns the samples of this rank.
   jobs::IndexRange own() const { return jobs::samples_of_rank(ranks->rank(), ranks->size(), samples); }
 };
 

@@ -1,5 +1,5 @@
-// Partial redundancy elimination takes apart the types of the INT8 tile's accumulators, after which gcc keeps none of
-// them in registers: half the speed.
+// Partial redundancy elimination splits the types of the INT8 tile's accumulators, after which gcc keeps none of them
+// in registers and runs at half the speed.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-tree-pre")
 #endif
@@ -29,17 +29,17 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// dst = src * factor + 0, which makes a zero positive; the arrays may be short.
+/// Computes dst = src * factor + 0, which makes a negative zero positive; the arrays may be short.
 HWY_INLINE void scale_values(const float* src, std::size_t count, float factor, float* dst) {
   const auto scale = hn::Set(FloatTag(), factor);
   for_vectors(count,
               [&](auto load, auto store) HWY_ATTR { store(hn::MulAdd(load(src), scale, hn::Zero(FloatTag())), dst); });
 }
 
-/// The task's queries, those that meet the sinks or the others, of which each row is one head's, times the scale; for
-/// INT8 keys also their codes and, where keys lack a bias, its coefficients.
+/// Prepares the task's queries, those for the sinks or the others, with one head per row: multiplies them by the scale;
+/// for INT8 keys also computes their codes and, if the keys lack a bias, its coefficients.
 void prepare_queries(const AttentionShape& shape, const AttentionTask& task, bool sinks, const AttentionScratch& all) {
-  // Heads of a group lie side by side: one run of floats.
+  // Heads of a group are adjacent: one run of floats.
   const std::size_t count = shape.heads_of_key() * shape.head_size;
   const std::size_t rows = task.rows_of_head(shape);
   const KeyValueView& kv = task.sequence().kv;
@@ -63,8 +63,8 @@ void prepare_queries(const AttentionShape& shape, const AttentionTask& task, boo
   }
 }
 
-/// Stores what the rows of one of the task's key heads give. A row's sums have met zeros of either sign from keys that
-/// other rows see: what is stored has none below 0, so that it does not depend on them.
+/// Stores the outputs of one of the task's key heads. A row's sums include zeros of either sign from keys that only
+/// other rows see: negative zeros are not stored, so the result does not depend on them.
 void store_outputs(const AttentionShape& shape, const AttentionTask& task, std::size_t kv_head,
                    const AttentionRows& rows) {
   const std::size_t group = shape.heads_of_key();
@@ -73,7 +73,7 @@ void store_outputs(const AttentionShape& shape, const AttentionTask& task, std::
   const bool rotated = layout.type() == CacheType::kInt8 && layout.values_in_keys();
   for (std::size_t row = 0; row < task.rows_of_head(shape); ++row) {
     const AttentionQuery& query = task.queries[row / group];
-    const std::size_t head = kv_head * group + row % group;  // of the task's
+    const std::size_t head = kv_head * group + row % group;  // index within the task
     const std::size_t head_of_all = task.first_kv_head * group + head;
     float* dst = query.sequence->out + (query.index * shape.heads + head_of_all) * size;
     const float* sums = rows.sums + row * rows.sum_size;
@@ -92,10 +92,10 @@ void store_outputs(const AttentionShape& shape, const AttentionTask& task, std::
   }
 }
 
-/// The lowest maximum: finite, so that differences are numbers.
+/// The initial maximum: finite, so that differences are numbers.
 constexpr float kLowest = -std::numeric_limits<float>::max();
 
-/// Rows that have seen nothing.
+/// Initializes rows without keys.
 void clear_rows(const AttentionRows& rows, std::size_t count) {
   std::fill_n(rows.maximum, count, kLowest);
   std::fill_n(rows.first_score, count, -std::numeric_limits<float>::infinity());
@@ -103,8 +103,8 @@ void clear_rows(const AttentionRows& rows, std::size_t count) {
   std::fill_n(rows.sums, count * rows.sum_size, 0.0F);
 }
 
-/// The running softmax of prepared queries over a range of positions, to scratch.rows. What a row gets depends on the
-/// range only in that it sees nothing outside.
+/// Computes the running softmax of prepared queries over a range of positions, to scratch.rows. A row's result depends
+/// on the range only in that positions outside are not included.
 template <class Dots>
 void attend_range(const AttentionShape& shape, const AttentionTask& task, bool sinks, const PositionRange& range,
                   const AttentionScratch& all) {
@@ -123,7 +123,7 @@ void attend_range(const AttentionShape& shape, const AttentionTask& task, bool s
     const auto seen_by = [&](std::size_t row) {
       return intersection(visible_positions(shape, task.queries[row / group], sinks), positions);
     };
-    // Both ends ascend from row to row: what the first and the last see whole, all do.
+    // Both ends ascend from row to row, so positions that the first and the last row see are seen by all.
     const bool whole = seen_by(0) == positions && seen_by(rows - 1) == positions;
     const auto visible = [&](std::size_t row) { return whole ? positions : seen_by(row); };
     const bool reads_ahead = kv.layout->values_in_keys() && positions.end < range.end;
@@ -143,8 +143,8 @@ void attend_range(const AttentionShape& shape, const AttentionTask& task, bool s
   }
 }
 
-/// Adds the softmax of a part to that of the parts before it. A row that saw nothing in one of them keeps the bits of
-/// the other. Not inlined: whatever calls it comes to the same instructions.
+/// Merges the softmax of a part into that of the parts before it. If a row saw nothing in one of them, it keeps the
+/// bits of the other. Not inlined, so that all callers execute the same instructions.
 HWY_NOINLINE void merge_rows(const AttentionRows& part, std::size_t count, const AttentionRows& all) {
   const FloatTag df;
   for_vectors(count, [&](auto load, auto store) HWY_ATTR {
@@ -155,7 +155,7 @@ HWY_NOINLINE void merge_rows(const AttentionRows& part, std::size_t count, const
     store(hn::MulAdd(load(all.total), kept, hn::Mul(load(part.total), added)), all.total);
     store(maximum, all.maximum);
     store(hn::Max(load(all.first_score), load(part.first_score)), all.first_score);
-    // What was the part's is not needed any more.
+    // The part's maximum is no longer needed.
     store(kept, part.maximum);
     store(added, part.total);
   });
@@ -236,7 +236,7 @@ void attention(const AttentionShape& shape, std::span<const AttentionSequence> s
   const ThreadScratch scratch(plan.threads(),
                               AttentionScratch::floats(plan.most_rows(), shape.head_size, shape.output_size()));
   const auto attend_one = HWY_DYNAMIC_POINTER(attend);
-  // The last queries see the most keys: longest tasks first keeps the threads even.
+  // The last queries have the most keys: starting with the longest tasks balances the threads.
   parallel_tasks(tasks.size(), plan.threads(), [&](std::size_t i, std::size_t thread) {
     attend_one(shape, tasks[tasks.size() - 1 - i], scratch.of(thread));
   });

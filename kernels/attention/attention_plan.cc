@@ -9,7 +9,7 @@
 namespace ballast::kernels {
 namespace {
 
-/// Queries of a block: one at least, however many rows it has.
+/// Returns the queries of a block: at least one, with any number of rows.
 std::size_t most_queries(const AttentionShape& shape) {
   return std::max<std::size_t>(1, kAttentionRows / shape.heads_of_key());
 }
@@ -58,7 +58,7 @@ bool same_page(const CachePage& a, const CachePage& b) {
   return a.data == b.data && a.fp16_rows == b.fp16_rows;
 }
 
-/// Positions, in whole parts, that lie in the same pages of both, before the queries of either.
+/// Returns the number of positions, in whole parts, that are in the same pages of both, before the queries of either.
 std::size_t shared_positions(const AttentionSequence& a, const AttentionSequence& b) {
   const std::size_t most = std::min(a.kv.length - a.queries, b.kv.length - b.queries);
   std::size_t position = 0;
@@ -96,7 +96,7 @@ void AttentionPlan::make(const AttentionShape& shape, std::span<const AttentionS
     for_each_block(shape, entry.queries, [&](const AttentionTask& task) { operations += operations_of(shape, task); });
   }
   threads_ = threads_for(static_cast<std::size_t>(operations));
-  // Half of what each thread has to do: the others make up for a task of that length.
+  // At most half of each thread's work, so that the other tasks can balance one of that length.
   const double longest = threads_ == 1 ? operations : operations / static_cast<double>(2 * threads_);
   for (std::span<const Entry> rest = entries_; !rest.empty();) {
     std::size_t sharing = 1;
@@ -107,7 +107,7 @@ void AttentionPlan::make(const AttentionShape& shape, std::span<const AttentionS
   lay_out(shape);
 }
 
-/// Entries of which each shares pages with the one before, in blocks of about the same size; or a single one.
+/// Adds entries, each of which shares pages with the one before, in blocks of about the same size; or a single one.
 void AttentionPlan::add_entries(const AttentionShape& shape, std::span<const Entry> entries, double longest) {
   const std::size_t most = most_queries(shape);
   const std::size_t queries = queries_of(entries).size();
@@ -127,7 +127,7 @@ void AttentionPlan::add_entries(const AttentionShape& shape, std::span<const Ent
   }
 }
 
-/// Entries of all sequences that have queries, those that share pages side by side.
+/// Orders the entries of all sequences with queries, so that those that share pages are adjacent.
 void AttentionPlan::order(const AttentionShape& shape, std::span<const AttentionSequence> sequences) {
   entries_.clear();
   queries_.clear();
@@ -153,7 +153,7 @@ void AttentionPlan::order(const AttentionShape& shape, std::span<const Attention
   }
 }
 
-/// The task, or its parts when it takes more than `longest` operations; of one head each when there are too few parts.
+/// Adds the task, or its parts if it takes more than `longest` operations; of one head each if there are too few parts.
 void AttentionPlan::add(const AttentionShape& shape, const AttentionTask& whole, double longest) {
   most_rows_ = std::max(most_rows_, whole.rows(shape));
   const double pieces = operations_of(shape, whole) / longest;
@@ -189,15 +189,15 @@ void AttentionPlan::add_parts(const AttentionTask& whole) {
   for (std::size_t task = first; task < tasks_.size(); ++task) parts_.push_back({.task = task, .first_query = 0});
 }
 
-/// Tasks for what all or some of the entries have in the same pages, and for what each has alone. All of them see all
-/// positions.
+/// Adds tasks for the pages that all or some of the entries share, and for the remaining pages of each. Every query
+/// attends to all of these positions.
 void AttentionPlan::add_sharing(const AttentionShape& shape, std::span<const Entry> entries, double longest) {
   const auto shared = [](const Entry& entry) { return entry.shared; };
   const std::size_t common = std::ranges::min(entries.subspan(1) | std::views::transform(shared));
   for_each_heads(shape, queries_of(entries), [&](AttentionTask task) {
     most_rows_ = std::max(most_rows_, task.rows(shape));
     task.range = {0, common};
-    // Only the first parts may be merged before they meet others.
+    // Only the first parts may be merged before others.
     PositionRange range = {0, operations_of(shape, task) <= longest ? common : kAttentionPart};
     const std::size_t first_merge = merges_.size();
     std::size_t most = 0;
@@ -220,7 +220,7 @@ void AttentionPlan::add_sharing(const AttentionShape& shape, std::span<const Ent
   });
 }
 
-/// The task for entries that have its range in the same pages, as part `part` of their merges from `first_merge` on.
+/// Adds the task for entries that share the pages of its range, as part `part` of their merges from `first_merge` on.
 void AttentionPlan::add_part(AttentionTask task, std::span<const Entry> entries, std::size_t first_merge,
                              std::size_t part) {
   task.queries = queries_of(entries);
@@ -232,13 +232,13 @@ void AttentionPlan::add_part(AttentionTask task, std::span<const Entry> entries,
   tasks_.push_back(task);
 }
 
-/// Gives tasks the memory for what they leave: shares of their own, and rows to be merged.
+/// Assigns memory to the tasks for their results: separate shares, and rows to be merged.
 void AttentionPlan::lay_out(const AttentionShape& shape) {
   shares_.assign(tasks_.size() * shape.heads, 0.0);
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
     if (tasks_[i].sequence().first_token_share != nullptr) tasks_[i].first_token_share = &shares_[i * shape.heads];
   }
-  // Of the merges that have a task in common, it is the first query of one.
+  // Calls the body for the first query of each merge.
   const auto for_each_merged = [&](const auto& body) {
     for (const MergedPart& part : parts_) {
       if (part.first_query == 0) body(tasks_[part.task]);

@@ -1,4 +1,4 @@
-// How a call of attention is cut into tasks.
+// Divides a call of attention into tasks.
 #ifndef BALLAST_KERNELS_ATTENTION_ATTENTION_PLAN_H_
 #define BALLAST_KERNELS_ATTENTION_ATTENTION_PLAN_H_
 
@@ -12,16 +12,16 @@
 
 namespace ballast::kernels {
 
-/// The tasks of one call. A thread keeps it for its next call, so that a token costs no allocation.
+/// The tasks of one call. A thread keeps the object for its next call, so that a token needs no allocation.
 class AttentionPlan {
  public:
-  /// A part of the positions of a merge: rows of a task, which has other queries beside them where they share pages.
+  /// A part of the positions of a merge: rows of a task, which has other queries, too, if they share pages.
   struct MergedPart {
     std::size_t task;
-    std::size_t first_query;  ///< of the merge's, among the task's
+    std::size_t first_query;  ///< index of the merge's first query in the task
   };
 
-  /// Queries of one sequence that several tasks see a part of the positions for.
+  /// Queries of one sequence whose positions are divided among several tasks.
   struct Merge {
     AttentionTask whole;
     std::size_t first_part;
@@ -33,9 +33,9 @@ class AttentionPlan {
 
   static AttentionPlan& of_this_thread();
 
-  /// Where a task is so long that others would wait for it, its parts become tasks of their own (flash decoding): few
-  /// heads and queries must still share out evenly. What sequences with few queries keep in the same pages, parts of a
-  /// common beginning, is read by one task for all of them. What is computed is the same either way.
+  /// Creates the tasks. If a task is so long that other threads would wait for it, its parts become separate tasks
+  /// (flash decoding), so that few heads and queries still divide evenly. Pages that sequences with few queries share,
+  /// parts of a common beginning, are read by one task for all of them. The results do not depend on the division.
   void make(const AttentionShape& shape, std::span<const AttentionSequence> sequences);
 
   std::span<const AttentionTask> tasks() const { return tasks_; }
@@ -53,14 +53,14 @@ class AttentionPlan {
  private:
   AttentionPlan() = default;
 
-  /// A sequence, and where its queries lie.
+  /// A sequence, and the position of its queries.
   struct Entry {
     const AttentionSequence* sequence;
     std::span<const AttentionQuery> queries;
-    std::size_t shared = 0;  ///< positions in the same pages as those of the entry before
+    std::size_t shared = 0;  ///< positions in pages shared with the entry before
   };
 
-  /// Those of neighbours.
+  /// Returns the queries of adjacent entries.
   static std::span<const AttentionQuery> queries_of(std::span<const Entry> entries) {
     return {entries.front().queries.data(), std::to_address(entries.back().queries.end())};
   }

@@ -1,4 +1,4 @@
-// How attention is cut into tasks, and the memory that one works in.
+// The tasks of attention, and their working memory.
 #ifndef BALLAST_KERNELS_ATTENTION_ATTENTION_TASK_H_
 #define BALLAST_KERNELS_ATTENTION_ATTENTION_TASK_H_
 
@@ -15,32 +15,33 @@
 
 namespace ballast::kernels {
 
-/// Rows are pairs (query, head of the group). 96 rows make decoding a block of keys 8 % of the work, and scores, keys,
-/// values and sums of heads of 64 take 170 KB: L2.
+/// Rows are pairs (query, head of the group). With 96 rows, decoding a block of keys is 8 % of the work, and scores,
+/// keys, values and sums of heads of 64 take 170 KB, which fits L2.
 inline constexpr std::size_t kAttentionRows = 96;
 
-/// Keys that a row meets at once: those of a page, from a multiple of this position on.
+/// Keys that a row processes at once: those of a page, from a multiple of this position on.
 inline constexpr std::size_t kAttentionKeys = kPageTokens;
 
-/// Channels of float keys that contain values whose products are summed before they are added to those before: few
-/// enough that two vectors of rows stay in the first cache while they meet all keys of a block.
+/// Channels of float keys that contain values whose products are summed before they are added to the earlier ones: few
+/// enough that two vectors of rows stay in the first-level cache for all keys of a block.
 inline constexpr std::size_t kChannelsAtOnce = 192;
 
-/// Positions whose softmax is computed on its own, from a multiple of this position on, and merged with the others' in
-/// order. As nothing but a position decides which part it belongs to, the order of all sums is the same whether the
-/// parts of a query are tasks of their own or follow each other in one.
+/// Positions, from a multiple of this number on, whose softmax is computed separately and merged with the other parts
+/// in order. The part of a position depends on the position alone, so the order of all sums is the same whether a
+/// query's parts are separate tasks or run in one.
 inline constexpr std::size_t kAttentionPart = 512;
 static_assert(kAttentionPart % kAttentionKeys == 0);
 
-/// Where the part of a position ends.
+/// Returns the end of the part that contains a position.
 inline std::size_t part_end(std::size_t position) {
   return (position / kAttentionPart + 1) * kAttentionPart;
 }
 
-/// Most rows that meet a block of INT8 keys before they meet its values: their scores stay in L1.
+/// The most rows that process a block of INT8 keys before its values: their scores stay in L1.
 inline constexpr std::size_t kMostInt8TileRows = 6;
 
-/// Rows in whole panels of this machine's float tiles, where lanes hold rows (latent_attention-inl.h).
+/// Returns the rows rounded up to whole panels of this machine's float tiles, where lanes hold rows
+/// (latent_attention-inl.h).
 inline std::size_t lane_rows(std::size_t rows) {
   const std::size_t width = own_tile_width();
   return (rows + width - 1) / width * width;
@@ -55,13 +56,13 @@ struct PositionRange {
   bool operator==(const PositionRange&) const = default;
 };
 
-/// May be empty, with the end at the begin.
+/// Returns the intersection, which may be empty, with the end equal to the begin.
 inline PositionRange intersection(const PositionRange& a, const PositionRange& b) {
   const std::size_t begin = std::clamp(a.begin, b.begin, b.end);
   return {begin, std::max(begin, std::min(a.end, b.end))};
 }
 
-/// One of a sequence's queries.
+/// A query of a sequence.
 struct AttentionQuery {
   const AttentionSequence* sequence;
   std::size_t index;
@@ -69,31 +70,33 @@ struct AttentionQuery {
   std::size_t position() const { return sequence->kv.length - sequence->queries + index; }
 };
 
-/// Codes from one row of quantized queries to the next: whole fours, for keys in two parts, too.
+/// Returns the distance of rows of quantized queries: whole fours, also for keys in two parts.
 inline std::size_t query_code_stride(std::size_t head_size) {
   return stored_size(CacheType::kInt8, RowKind::kKeys, head_size) + 4;
 }
 
-/// What one task computes: queries with some key heads, for all heads that share them. The queries are of one sequence,
-/// or of several that keep the range in the same pages. Its rows are [kv_heads][queries][heads that share a key head].
+/// The work of a task: queries with some key heads, for all heads that share them. The queries are those of one
+/// sequence, or of several that share the pages of the range. Its rows are [kv_heads][queries][heads that share a key
+/// head].
 struct AttentionTask {
   std::span<const AttentionQuery> queries;
   std::size_t first_kv_head;
   std::size_t kv_heads;
-  bool sinks;                 ///< whether the sinks of a window belong to it
-  PositionRange range;        ///< of what is not seen as a sink; may be empty
-  float* partial;             ///< null, or where the AttentionRows of its only part go, to be merged with others'
-  double* first_token_share;  ///< null, or [kv_heads][heads that share a key head]: this task's part
+  bool sinks;                 ///< whether it includes the sinks of a window
+  PositionRange range;        ///< positions other than sinks; may be empty
+  float* partial;             ///< null, or the memory for the AttentionRows of its only part, to be merged with others
+  double* first_token_share;  ///< null, or [kv_heads][heads that share a key head]: this task's sum
 
-  /// Of one key head, and of all.
+  /// Return the rows of one key head, and of all.
   std::size_t rows_of_head(const AttentionShape& shape) const { return queries.size() * shape.heads_of_key(); }
   std::size_t rows(const AttentionShape& shape) const { return kv_heads * rows_of_head(shape); }
 
-  /// Whose pages are read.
+  /// Returns the sequence whose pages are read.
   const AttentionSequence& sequence() const { return *queries.front().sequence; }
 };
 
-/// The positions that a query sees, as sinks or apart from them. Both ends ascend with the query's position.
+/// Returns the positions that a query attends to, as sinks or apart from them. Both ends ascend with the query's
+/// position.
 inline PositionRange visible_positions(const AttentionShape& shape, const AttentionQuery& query, bool sinks) {
   const AttentionSequence& sequence = *query.sequence;
   const std::size_t position = query.position();
@@ -104,16 +107,16 @@ inline PositionRange visible_positions(const AttentionShape& shape, const Attent
   return {begin, std::max(begin, position + std::min(known - position, sequence.window))};
 }
 
-/// Those among the positions of a block of keys that queries meet.
+/// The positions of a page that a task processes together.
 struct AttentionBlock {
   const PageLayout& layout;
   const CachePage& page;
-  std::size_t head;            ///< of the keys and values
+  std::size_t head;            ///< of keys and values
   std::size_t first_position;  ///< of the page
   std::size_t begin;           ///< slots
   std::size_t end;
 
-  /// From `position` to the page's end or `last_end`.
+  /// Covers the positions from `position` to the page's end or `last_end`.
   AttentionBlock(const KeyValueView& kv, std::size_t position, std::size_t last_end)
       : layout(*kv.layout),
         page(kv.page_of(position)),
@@ -126,34 +129,34 @@ struct AttentionBlock {
   PositionRange positions() const { return {first_position + begin, first_position + end}; }
   const std::byte* rows(RowKind kind) const { return page.data + layout.rows_at(kind, head); }
 
-  // Of INT8 pages.
+  // Returns the codes of INT8 pages.
   const std::uint8_t* key_codes() const { return reinterpret_cast<const std::uint8_t*>(rows(RowKind::kKeys)); }
   const std::int8_t* value_codes() const { return reinterpret_cast<const std::int8_t*>(rows(RowKind::kValues)); }
   const float* scales(RowKind kind) const {
     return reinterpret_cast<const float*>(page.data + layout.scales_at(kind, head));
   }
-  /// A slot's F16 row, PageLayout::kNoFp16Row for none.
+  /// Returns a slot's F16 row, PageLayout::kNoFp16Row for none.
   std::int8_t fp16_number(std::size_t slot) const {
     return reinterpret_cast<const std::int8_t*>(page.data + layout.fp16_numbers_at())[slot];
   }
-  /// What stands for the codes in a slot that has an F16 row.
+  /// Returns the F16 values that replace the codes in a slot with an F16 row.
   const std::uint16_t* fp16_values(RowKind kind, std::size_t slot) const {
     return page.fp16_rows + static_cast<std::size_t>(fp16_number(slot)) * layout.fp16_row_size() +
            layout.fp16_values_at(kind, head);
   }
 };
 
-/// What queries are multiplied with, so that scores are logarithms to base 2.
+/// Returns the factor on queries that makes scores logarithms to base 2.
 inline float score_factor(const AttentionShape& shape) {
   return shape.scale * std::numbers::log2e_v<float>;
 }
 
-/// AttentionShape::score_cap for such scores; 0: none.
+/// Returns AttentionShape::score_cap for such scores; 0: none.
 inline float score_limit(const AttentionShape& shape) {
   return shape.score_cap * std::numbers::log2e_v<float>;
 }
 
-/// Takes arrays from one piece of memory; only counts when that is null.
+/// Allocates arrays from one piece of memory; only counts their size if the memory is null.
 class FloatCutter {
  public:
   explicit FloatCutter(float* memory) : memory_(memory) {}
@@ -163,7 +166,7 @@ class FloatCutter {
     size_ += count;
     return part;
   }
-  /// Of another type, for which the memory itself is aligned.
+  /// Allocates an array of another type, for which the memory is aligned.
   template <class T>
   T* take_as(std::size_t count) {
     if (alignof(T) > sizeof(float)) size_ = (size_ + 1) / 2 * 2;
@@ -182,12 +185,12 @@ struct AttentionRows {
   float* maximum;        ///< [rows]
   float* total;          ///< [rows]: of 2^(score - maximum)
   float* first_score;    ///< [rows]: of position 0, -infinity where it is not seen
-  float* sums;           ///< [rows][sum_size]: of 2^(score - maximum) * value
+  float* sums;           ///< [rows]: of position 0, -infinity if it is not included
   std::size_t sum_size;  ///< the values' size in whole vectors
 
   static std::size_t padded(std::size_t value_size) { return (value_size + 15) / 16 * 16; }
 
-  /// The rows from `first` on.
+  /// Returns the rows from `first` on.
   AttentionRows from(std::size_t first) const {
     AttentionRows rows = *this;
     rows.maximum += first;
@@ -211,15 +214,15 @@ struct AttentionRows {
   }
 };
 
-/// What a key bias needs of a task's memory.
+/// The part of a task's memory for a key bias.
 struct KeyBiasScratch {
   float* coefficients;  ///< [rows][head_size]: of cos, then of sin, per frequency
-  float* constants;     ///< [rows]: from values that are not rotated
+  float* constants;     ///< [rows]: sums of values that are not rotated
   float* turned;        ///< [kMostInt8TileRows][2 * pairs]: coefficients from a panel's start on
   float* angles;        ///< [panels of a block][2 * pairs]: cos, then sin, of the panels' starts
   KeyRotation::FarGroup far;
 
-  /// For the rows from `first` on.
+  /// Returns the part for the rows from `first` on.
   KeyBiasScratch from(std::size_t first, std::size_t head_size) const {
     KeyBiasScratch scratch = *this;
     scratch.coefficients += first * head_size;
@@ -235,8 +238,8 @@ struct KeyBiasScratch {
         far{cutter.take_as<double>(head_size), cutter.take_as<std::size_t>(1)} {}
 };
 
-/// Of quantized queries that meet keys in two parts, the values among their channels and the others: each part's scale
-/// as a share of the row's, and the starts of the others.
+/// The two parts of quantized queries for keys that contain values, the values' channels and the others: each part's
+/// scale as a fraction of the row's, and the starts of the others.
 struct QueryParts {
   float* of_values;             ///< [rows]
   float* of_others;             ///< [rows]
@@ -258,21 +261,21 @@ struct QueryParts {
 struct AttentionScratch {
   FloatCutter cutter;
   AttentionRows rows;
-  AttentionRows part;  ///< of a part that is not the first
+  AttentionRows part;  ///< of any part but the first
   float* q;            ///< [rows][head_size], times the scale and log2(e)
   float* q_lanes;      ///< [lane_rows / panel rows][head_size][panel rows]: q for float keys that contain values
   float* scores;       ///< [rows][kAttentionKeys], or [kAttentionKeys][lane_rows]; then softmax weights
   float* panel;        ///< float keys, [head_size][panel rows] or rows; or a block's F16 keys among INT8 ones
   float* values;       ///< [kAttentionKeys][value_size]: float values, or a block's F16 ones among INT8 ones
-  float* rescale;      ///< [rows]: what sums so far are multiplied with
+  float* rescale;      ///< [rows]: factor on the previous sums
 
   // For INT8 caches.
   std::int8_t* q_codes;      ///< [rows][query_code_stride]
   float* rotated;            ///< [head_size]: one query
   float* q_scales;           ///< [rows], not 0
-  std::int32_t* q_starts;    ///< [rows]: what takes the 128 out that is added to keys
-  QueryParts q_parts;        ///< where values are in keys
-  std::int8_t* value_codes;  ///< [kAttentionKeys / 4][sum_size][4]: a block's, taken from the keys that contain them
+  std::int32_t* q_starts;    ///< [rows]: compensates the 128 that is added to keys
+  QueryParts q_parts;        ///< only if keys contain values
+  std::int8_t* value_codes;  ///< [kAttentionKeys / 4][sum_size][4]: of a block, copied from the keys that contain them
   float* value_scales;       ///< [kAttentionKeys]: 0 for values that are not read from codes
   std::uint8_t* weights;     ///< [kMostInt8TileRows][kAttentionKeys]
   std::uint8_t* fp16_slots;  ///< [kAttentionKeys]: of the block's F16 rows
@@ -303,7 +306,7 @@ struct AttentionScratch {
         fp16_slots(cutter.take_as<std::uint8_t>(kAttentionKeys)),
         bias(cutter, row_count, head_size) {}
 
-  /// For the rows from `first` on; blocks of all rows use the same memory otherwise.
+  /// Returns the part for the rows from `first` on; the memory of blocks is shared by all rows.
   AttentionScratch from(std::size_t first, std::size_t head_size) const {
     AttentionScratch scratch = *this;
     scratch.rows = rows.from(first);
@@ -317,7 +320,7 @@ struct AttentionScratch {
   }
 
  private:
-  static constexpr std::size_t kSlack = 512;  ///< a tile reads two whole vectors beside the last column
+  static constexpr std::size_t kSlack = 512;  ///< a tile reads up to two whole vectors past the last column
 };
 
 }  // namespace ballast::kernels

@@ -18,12 +18,12 @@ enum class Exp2Accuracy {
   kWeight,  ///< below 3e-6, for weights that are rounded to 8 bits
 };
 
-/// 2^x for x <= 0, where below -125 a number of that size will do: 2^n times a minimax polynomial of x - n, which lies
-/// in [-1/2, 1/2].
+/// Computes 2^x for x <= 0; below -125 the result is only of that magnitude. It is 2^n times a minimax polynomial of x
+/// - n, which is in [-1/2, 1/2].
 template <Exp2Accuracy kAccuracy, class DF>
 HWY_INLINE hn::VFromD<DF> exp2_of(DF df, hn::VFromD<DF> x) {
   const hn::RebindToSigned<DF> di32;
-  const auto rounder = hn::Set(df, 12582912.0F);  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
+  const auto rounder = hn::Set(df, 12582912.0F);  // 1.5 * 2^23: adding it rounds to an integer in the low bits
   x = hn::Max(x, hn::Set(df, -125.0F));
   const auto shifted = hn::Add(x, rounder);
   const auto r = hn::Sub(x, hn::Sub(shifted, rounder));

@@ -22,7 +22,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// Scores of `rows` queries with a block of keys.
+/// Computes scores of `rows` queries with a block of keys.
 HWY_INLINE void score_float_block(const AttentionBlock& block, std::size_t rows, const AttentionScratch& scratch) {
   const FloatTag df;
   const std::size_t width = panel_rows();
@@ -39,7 +39,7 @@ HWY_INLINE void score_float_block(const AttentionBlock& block, std::size_t rows,
   }
 }
 
-/// Scores x become limit tanh(x / limit), for a limit above 0 in their unit.
+/// Replaces scores x by limit tanh(x / limit), for a limit above 0 in their unit.
 HWY_INLINE void limit_scores(float limit, std::size_t count, float* scores) {
   const FloatTag df;
   const auto one = hn::Set(df, 1.0F);
@@ -50,15 +50,15 @@ HWY_INLINE void limit_scores(float limit, std::size_t count, float* scores) {
   });
 }
 
-/// What a row's sums and total so far are multiplied with when its maximum rises.
+/// Returns the factor on a row's previous sums and total when its maximum rises.
 HWY_INLINE float raise_maximum(float new_maximum, float& maximum) {
-  constexpr float kToZero = -150;  // from here on 2^x is 0, which std::exp2 finds out slowly
+  constexpr float kToZero = -150;  // 2^x is 0 from here on; std::exp2 would be slow
   const float rise = maximum - new_maximum;
   maximum = new_maximum;
   return rise > kToZero ? std::exp2(rise) : 0.0F;
 }
 
-/// Softmax weights of `valid` scores in place, zeros up to `count`; updates the row's maximum and total.
+/// Computes softmax weights of `valid` scores in place, zeros up to `count`; updates the row's maximum and total.
 HWY_INLINE void softmax_block(float* HWY_RESTRICT scores, std::size_t valid, std::size_t count, float& maximum,
                               float& total, float& rescale) {
   const FloatTag df;
@@ -94,14 +94,14 @@ HWY_INLINE void softmax_block(float* HWY_RESTRICT scores, std::size_t valid, std
   total = total * rescale + hn::ReduceSum(df, sum);
 }
 
-/// The block's values to F32, [count][size].
+/// Decodes the block's values to F32, [count][size].
 HWY_INLINE void decode_block_values(const AttentionBlock& block, float* dst) {
   const std::size_t row_bytes = block.layout.row_bytes(RowKind::kValues);
   decode_values(block.rows(RowKind::kValues) + block.begin * row_bytes, float_type(block.layout.type()),
                 block.count() * block.layout.size(RowKind::kValues), dst);
 }
 
-/// sums = sums * rescale + weights . values
+/// Computes sums = sums * rescale + weights . values.
 HWY_INLINE void accumulate_float_values(const AttentionBlock& block, std::size_t rows,
                                         const AttentionScratch& scratch) {
   const FloatTag df;
@@ -122,8 +122,8 @@ HWY_INLINE void accumulate_float_values(const AttentionBlock& block, std::size_t
   }
 }
 
-/// Adds a block to the rows' running softmax; a row sees visible(row), which lies within the block's positions. `limit`
-/// as score_limit's.
+/// Adds a block to the rows' running softmax; a row attends to visible(row), a part of the block's positions. `limit`
+/// as in score_limit.
 template <class Visible>
 HWY_INLINE void attend_float_block(const AttentionBlock& block, float limit, std::size_t rows, const Visible& visible,
                                    const AttentionScratch& scratch) {

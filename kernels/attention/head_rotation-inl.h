@@ -1,5 +1,5 @@
-// The rotation under which INT8 keys and their queries are rounded: it leaves their products as they are and spreads
-// the few large channels that keys have over all of them (as QuaRot does, arXiv:2404.00456).
+// The rotation applied to INT8 keys and their queries before rounding: it does not change their products, and spreads
+// the few large channels of keys over all channels (QuaRot, arXiv:2404.00456).
 #if defined(BALLAST_KERNELS_ATTENTION_HEAD_ROTATION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BALLAST_KERNELS_ATTENTION_HEAD_ROTATION_INL_H_
 #undef BALLAST_KERNELS_ATTENTION_HEAD_ROTATION_INL_H_
@@ -17,7 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// Sums and differences of values `step` apart, in place.
+/// Replaces values `step` apart by their sums and differences.
 HWY_INLINE void add_and_subtract(float* dst, std::size_t size, std::size_t step) {
   for (std::size_t first = 0; first < size; first += 2 * step) {
     for (std::size_t i = first; i < first + step; ++i) {
@@ -28,9 +28,9 @@ HWY_INLINE void add_and_subtract(float* dst, std::size_t size, std::size_t step)
   }
 }
 
-/// dst = H src for blocks of the largest power of two that divides `size`, H a Hadamard matrix divided by the root of
-/// its size. The same bits on every target: sums of pairs in one order. Four lanes throughout: what one step stores,
-/// the next one loads in the same pieces, so that it need not wait for memory.
+/// Computes dst = H src for blocks of the largest power of two that divides `size`, where H is a Hadamard matrix
+/// divided by the root of its size. Gives the same bits on every target: sums of pairs in one order. Always uses four
+/// lanes: each step loads the same pieces that the previous one stored, so that it need not wait for memory.
 HWY_INLINE void rotate_head(const float* HWY_RESTRICT src, std::size_t size, float* HWY_RESTRICT dst) {
   const hn::CappedTag<float, 4> df;
   const std::size_t block = size & (~size + 1);

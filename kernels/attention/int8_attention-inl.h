@@ -31,7 +31,7 @@ namespace ballast::kernels::HWY_NAMESPACE {
 
 static_assert(kInt8TileRows <= kMostInt8TileRows);
 
-/// Values of a query, rotated as the keys' are, to codes, zeros up to a whole four; returns their scale.
+/// Quantizes a part of a query, rotated as the keys are, with zeros up to a multiple of four; returns its scale.
 HWY_INLINE float quantize_query(const float* src, std::size_t size, float* rotated, std::int8_t* codes,
                                 std::int32_t& start) {
   rotate_head(src, size, rotated);
@@ -42,7 +42,7 @@ HWY_INLINE float quantize_query(const float* src, std::size_t size, float* rotat
   return scale;
 }
 
-/// Queries to codes. A row of zeros has scale 1: its scores are 0 whatever the scale.
+/// Quantizes queries. A row of zeros has scale 1: its scores are 0 with any scale.
 HWY_INLINE void quantize_queries(const PageLayout& layout, std::size_t rows, const AttentionScratch& scratch) {
   const std::size_t size = layout.size(RowKind::kKeys), values = layout.size(RowKind::kValues);
   for (std::size_t row = 0; row < rows; ++row) {
@@ -63,9 +63,9 @@ HWY_INLINE void quantize_queries(const PageLayout& layout, std::size_t rows, con
   }
 }
 
-/// The FP16 tokens of a block decoded one after the other into scratch.panel and scratch.values, their slots to
-/// scratch.fp16_slots; returns how many. Comes with what the codes' weights are multiplied with: the values' scales, 0
-/// for others.
+/// Decodes the FP16 tokens of a block one after the other into scratch.panel and scratch.values, and stores their slots
+/// in scratch.fp16_slots; returns their number. Also stores the factors on the codes' weights: the values' scales, 0
+/// for FP16 tokens.
 HWY_INLINE std::size_t prepare_values(const AttentionBlock& block, const AttentionScratch& scratch) {
   const float* scales = block.scales(RowKind::kValues);
   std::fill_n(scratch.value_scales, kAttentionKeys, 0.0F);
@@ -78,7 +78,7 @@ HWY_INLINE std::size_t prepare_values(const AttentionBlock& block, const Attenti
     scratch.value_scales[slot] = 0.0F;
     decode_values(block.fp16_values(RowKind::kKeys, slot), FloatType::kF16, key_size, scratch.panel + count * key_size);
     float* values = scratch.values + count * value_size;
-    if (block.layout.values_in_keys()) {  // the codes are of rotated ones, and so are the sums
+    if (block.layout.values_in_keys()) {  // the codes are of rotated values, and so are the sums
       rotate_head(scratch.panel + count * key_size, value_size, values);
     } else {
       decode_values(block.fp16_values(RowKind::kValues, slot), FloatType::kF16, value_size, values);
@@ -88,7 +88,7 @@ HWY_INLINE std::size_t prepare_values(const AttentionBlock& block, const Attenti
   return count;
 }
 
-/// The codes of values that are part of the keys, [slots of the block / 4][sum_size][4], from where they lie as keys.
+/// Copies the codes of values that are part of the keys to [slots of the block / 4][sum_size][4].
 HWY_INLINE void transpose_value_codes(const AttentionBlock& block, const AttentionScratch& scratch) {
   HWY_ALIGN static constexpr std::uint8_t kTransposed[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
   const hn::FixedTag<std::uint8_t, 16> du8;
@@ -108,8 +108,8 @@ HWY_INLINE void transpose_value_codes(const AttentionBlock& block, const Attenti
   }
 }
 
-/// Where the scores of a tile with a range of keys, whole panels, come from: `quads` fours of the rows' codes and of
-/// the keys' from `first_quad` on, times the keys' scales. What is stored is store(row, score, dst).
+/// Computes the scores of a tile with a range of keys, whole panels: products of `quads` fours of the rows' codes and
+/// the keys' from `first_quad` on, times the keys' scales. Calls store(row, score, dst).
 template <class Dots, class Store>
 HWY_INLINE void score_int8_part(const AttentionBlock& block, std::size_t first_row, std::size_t rows,
                                 const PositionRange& keys, std::size_t first_quad, std::size_t quads,
@@ -138,7 +138,8 @@ HWY_INLINE void score_int8_part(const AttentionBlock& block, std::size_t first_r
   }
 }
 
-/// Scores of a tile of rows with a range of keys, whole panels, without the rows' own scales, to scratch.scores.
+/// Computes scores of a tile of rows with a range of keys, whole panels, without the rows' own scales, to
+/// scratch.scores.
 template <class Dots>
 HWY_INLINE void score_int8_tile(const AttentionBlock& block, std::size_t first_row, std::size_t rows,
                                 const PositionRange& keys, const AttentionScratch& scratch) {
@@ -164,7 +165,7 @@ HWY_INLINE void score_int8_tile(const AttentionBlock& block, std::size_t first_r
                         });
 }
 
-/// Scores of FP16 tokens in place of those from codes, in the same unit.
+/// Replaces the scores of FP16 tokens, in the same unit.
 HWY_INLINE void score_fp16_tokens(const AttentionBlock& block, std::size_t fp16, std::size_t first_row,
                                   std::size_t rows, const AttentionScratch& scratch) {
   const FloatTag df;
@@ -181,14 +182,14 @@ HWY_INLINE void score_fp16_tokens(const AttentionBlock& block, std::size_t fp16,
   }
 }
 
-/// What turns a row of weights' codes into weights times value scales.
+/// The factors that turn a row of weights' codes into weights times value scales.
 struct RowWeights {
-  float factor;   ///< of the codes
-  float rescale;  ///< of the sums so far
+  float factor;   ///< on the codes
+  float rescale;  ///< on the previous sums
 };
 
-/// Scores, of which the row sees a range that is not empty, to weights' codes of `keys`, whole panels around it; 0 for
-/// those it does not see. Leaves weights times value scales in place of the scores.
+/// Turns scores, of which the row sees a range that is not empty, into weights' codes of `keys`, whole panels around
+/// it; 0 for others. Replaces the scores by weights times value scales.
 HWY_INLINE RowWeights weigh_row(float* HWY_RESTRICT scores, const float* HWY_RESTRICT value_scales,
                                 const PositionRange& seen, const PositionRange& keys, float q_scale, float& maximum,
                                 float& total, std::uint8_t* HWY_RESTRICT codes) {
@@ -248,7 +249,8 @@ HWY_INLINE RowWeights weigh_row(float* HWY_RESTRICT scores, const float* HWY_RES
   return result;
 }
 
-/// sums = sums * rescale + codes of weights . codes of values * factor, of one tile's rows and a range of whole panels.
+/// Computes sums = sums * rescale + codes of weights . codes of values * factor, for one tile's rows and a range of
+/// whole panels.
 template <class Dots>
 HWY_INLINE void accumulate_int8_values(const AttentionBlock& block, std::size_t first_row, std::size_t rows,
                                        const PositionRange& keys, const RowWeights* weights,
@@ -285,8 +287,8 @@ HWY_INLINE void accumulate_int8_values(const AttentionBlock& block, std::size_t 
   }
 }
 
-/// Adds the block's FP16 tokens, whose scores are in a unit of q_scale, to a row's sums once its maximum is known. What
-/// the row does not see is left out, for its values need not be finite.
+/// Adds the block's FP16 tokens, whose scores have the unit q_scale, to a row's sums once its maximum is known. Tokens
+/// that the row does not attend to are skipped, because their values may not be finite.
 HWY_INLINE void accumulate_fp16_values(const AttentionBlock& block, std::size_t row, const float* weights,
                                        std::size_t fp16, const AttentionScratch& scratch) {
   const std::size_t size = block.layout.size(RowKind::kValues);
@@ -299,7 +301,8 @@ HWY_INLINE void accumulate_fp16_values(const AttentionBlock& block, std::size_t 
   }
 }
 
-/// One tile of rows, of which visible(row) sees part of the block; `bias` is null when keys have none.
+/// Processes one tile of rows, of which visible(row) is the visible part of the block; `bias` is null if keys have
+/// none.
 template <class Dots, class Visible>
 HWY_INLINE void attend_int8_tile(const AttentionBlock& block, std::size_t fp16, const KeyRotation* bias, float limit,
                                  std::size_t first_row, std::size_t rows, const Visible& visible,
@@ -344,8 +347,8 @@ HWY_INLINE void attend_int8_tile(const AttentionBlock& block, std::size_t fp16, 
   }
 }
 
-/// Adds a block to the rows' running softmax; a row sees visible(row), which lies within the block's positions. `limit`
-/// as score_limit's, `next_page` null or the page that is read after this one.
+/// Adds a block to the rows' running softmax; a row attends to visible(row), a part of the block's positions. `limit`
+/// as in score_limit, `next_page` null or the page that is read next.
 template <class Dots, class Visible>
 HWY_INLINE void attend_int8_block(const AttentionBlock& block, const std::byte* next_page, const KeyRotation* bias,
                                   float limit, std::size_t rows, const Visible& visible,

@@ -25,7 +25,7 @@ using AttentionInt = hn::VFromD<AttentionIntTag>;
 template <class T>
 using AttentionQuads = hn::VFromD<hn::Repartition<T, AttentionIntTag>>;
 
-/// Rows of a tile; with four vectors each, 24 accumulators where there are 32 registers.
+/// Rows of a tile; with four vectors each, 24 accumulators if there are 32 registers.
 inline constexpr std::size_t kInt8TileRows = kManyRegisters ? 6 : 2;
 
 template <class Dots>
@@ -53,9 +53,9 @@ HWY_INLINE void accumulate_quads(Row row, Vector v0, Vector v1, Vector v2, Vecto
   }
 }
 
-/// Adds to every row's `starts` value the products of `quads` quads and hands its kVectors (1 or 4) vectors to
-/// store(row, c0, c1, c2, c3). Rows lie `row_stride` codes apart, the vectors of one quad and those of the next
-/// `vector_stride`. One of the two sides is unsigned. Named variables, as in multiply_code_tile.
+/// Adds the products of `quads` quads to every row's `starts` value and passes its kVectors (1 or 4) vectors to
+/// store(row, c0, c1, c2, c3). Rows are `row_stride` codes apart, the vectors of one quad and those of the next
+/// `vector_stride`. One of the two sides is unsigned. Uses named variables, as multiply_code_tile does.
 template <class Dots, std::size_t kRows, std::size_t kVectors, class R, class V, class Store>
 HWY_INLINE void multiply_quads(const R* HWY_RESTRICT rows, std::size_t row_stride, const V* HWY_RESTRICT vectors,
                                std::size_t vector_stride, std::size_t quads, const std::int32_t* starts,
@@ -101,7 +101,7 @@ HWY_INLINE void multiply_quads(const R* HWY_RESTRICT rows, std::size_t row_strid
   if constexpr (kRows > 5) store(5, c50, c51, c52, c53);
 }
 
-/// The same for `count` <= kRows rows.
+/// Does the same for `count` <= kRows rows.
 template <class Dots, std::size_t kRows, std::size_t kVectors, class R, class V, class Store>
 HWY_INLINE void multiply_quads_of(std::size_t count, const R* rows, std::size_t row_stride, const V* vectors,
                                   std::size_t vector_stride, std::size_t quads, const std::int32_t* starts,

@@ -1,6 +1,6 @@
-// What a key bias adds to the scores of INT8 keys: q . R(p) b = sum over frequencies of
-// (q1 b1 + q2 b2) cos(p f) + (q2 b1 - q1 b2) sin(p f), where p = start of the panel + place in it. The start turns each
-// row's coefficients; the places are a table that all rows, heads and panels share, which makes it a product of F32
+// Adds the effect of a key bias to the scores of INT8 keys: q . R(p) b = sum over frequencies of (q1 b1 + q2 b2) cos(p
+// f) + (q2 b1 - q1 b2) sin(p f), where p = start of the panel + offset in it. The start rotates each row's
+// coefficients; the offsets use a table that all rows, heads and panels share, which makes it a product of F32
 // matrices.
 #if defined(BALLAST_KERNELS_ATTENTION_KEY_BIAS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BALLAST_KERNELS_ATTENTION_KEY_BIAS_INL_H_
@@ -20,7 +20,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// Coefficients of the rows' queries in the unit of their INT8 scores.
+/// Computes the coefficients of the rows' queries in the unit of their INT8 scores.
 HWY_INLINE void prepare_key_bias(const KeyBias& bias, std::size_t head, std::size_t rows, std::size_t head_size,
                                  const AttentionScratch& scratch) {
   const KeyRotation& rotation = *bias.rotation;
@@ -51,14 +51,15 @@ HWY_INLINE void prepare_key_bias(const KeyBias& bias, std::size_t head, std::siz
   }
 }
 
-/// Angles of the panels of the block that begins at `position`.
+/// Computes the angles of the panels of the block that begins at `position`.
 HWY_INLINE void prepare_panel_angles(const KeyRotation& rotation, std::size_t position, const KeyBiasScratch& scratch) {
   for (std::size_t panel = 0; panel < kAttentionKeys / kPanelTokens; ++panel) {
     rotation.panel_angles(position / kPanelTokens + panel, scratch.far, scratch.angles + panel * 2 * rotation.pairs());
   }
 }
 
-/// Adds to a tile's scores with a range of keys, whole panels of a block, whose starts' angles are scratch.bias's.
+/// Adds the bias to a tile's scores with a range of keys, whole panels of a block, whose starts' angles are in
+/// scratch.bias.
 HWY_INLINE void add_key_bias(const KeyRotation& rotation, std::size_t first_row, std::size_t rows,
                              const PositionRange& keys, std::size_t head_size, const AttentionScratch& scratch) {
   const FloatTag df;

@@ -17,8 +17,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// Quantizes values of one head's row to `dst`, where the code of the first belongs, padding included; returns their
-/// scale. `rotated` is scratch, [size].
+/// Quantizes values of one head's row to `dst`, the position of its first code, padding included; returns their scale.
+/// `rotated` is scratch, [size].
 float quantize_row(const float* src, RowKind kind, std::size_t size, float* rotated, std::uint8_t* dst) {
   if (kind == RowKind::kKeys) {
     rotate_head(src, size, rotated);
@@ -35,7 +35,7 @@ float quantize_row(const float* src, RowKind kind, std::size_t size, float* rota
   for (std::size_t first = 0; first < stored; first += kPiece) {
     const std::size_t count = std::min(kPiece, size - std::min(size, first));
     std::fill_n(codes + count, kPiece - count, std::int8_t{0});
-    std::int32_t code_sum;  // of no use here
+    std::int32_t code_sum;  // not used
     scale = quantize_group(src + std::min(size, first), count, maximum, codes, code_sum);
     for (std::size_t c = 0; c < std::min(kPiece, stored - first); c += 4, dst += step) {
       for (std::size_t i = 0; i < 4; ++i) {
@@ -71,7 +71,7 @@ PageLayout::PageLayout(CacheType type, std::size_t heads, std::size_t key_size, 
   values_.scales_at = add_scales();
 }
 
-/// A head's rows after what is there already: whole cache lines, as kPageTokens times anything is.
+/// Adds a head's rows after the existing ones: whole cache lines, because kPageTokens times any size is a multiple.
 PageLayout::Rows PageLayout::add_rows(std::size_t size, std::size_t row_bytes) {
   static_assert(kPageTokens % kAlignment == 0);
   Rows rows = {.size = size, .row_bytes = row_bytes, .rows_at = head_bytes_, .scales_at = 0};

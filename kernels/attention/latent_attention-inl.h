@@ -22,10 +22,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// Most rows for which values are decoded by the product itself; for more a decoded copy pays.
+/// The most rows for which the product decodes values itself; with more rows a decoded copy is faster.
 inline constexpr std::size_t kRowsWithoutCopy = 2 * kTileRows;
 
-/// scratch.q to scratch.q_lanes.
+/// Copies scratch.q to scratch.q_lanes.
 HWY_INLINE void lay_queries_in_lanes(std::size_t rows, std::size_t size, const AttentionScratch& scratch) {
   const std::size_t width = panel_rows();
   for (std::size_t row = 0; row < rows; row += width) {
@@ -33,8 +33,8 @@ HWY_INLINE void lay_queries_in_lanes(std::size_t rows, std::size_t size, const A
   }
 }
 
-/// Products of `depth` channels of keys in F32, kChannelsAtOnce apart, with those of kVectors vectors of rows, stored
-/// as the scores or added to them.
+/// Multiplies `depth` channels of keys in F32, kChannelsAtOnce apart, with those of kVectors vectors of rows, and
+/// stores the results as the scores or adds them.
 template <std::size_t kVectors>
 HWY_INLINE void score_lanes(const float* keys, std::size_t count, std::size_t depth, const float* q, bool adds,
                             float* scores, std::size_t stride) {
@@ -54,7 +54,7 @@ HWY_INLINE void score_lanes(const float* keys, std::size_t count, std::size_t de
   }
 }
 
-/// Scores of a block of keys with all rows: scratch.scores [keys][lane_rows].
+/// Computes scores of a block of keys with all rows: scratch.scores [keys][lane_rows].
 template <class T>
 HWY_INLINE void score_latent_block(const AttentionBlock& block, const T* keys, std::size_t rows, ReadAhead& own,
                                    ReadAhead& next, const AttentionScratch& scratch) {
@@ -84,7 +84,7 @@ HWY_INLINE void score_latent_block(const AttentionBlock& block, const T* keys, s
   }
 }
 
-/// Scores that a row does not see become -infinity.
+/// Sets scores that a row does not see to -infinity.
 template <class Visible>
 HWY_INLINE void hide_scores(const AttentionBlock& block, std::size_t rows, const Visible& visible,
                             const AttentionScratch& scratch) {
@@ -101,7 +101,7 @@ HWY_INLINE void hide_scores(const AttentionBlock& block, std::size_t rows, const
   }
 }
 
-/// Softmax weights of the block's scores in place; updates the rows' maxima and totals.
+/// Computes softmax weights of the block's scores in place; updates the rows' maxima and totals.
 HWY_INLINE void weigh_latent_block(std::size_t keys, std::size_t rows, const AttentionScratch& scratch) {
   const FloatTag df;
   const std::size_t stride = lane_rows(rows);
@@ -128,8 +128,8 @@ HWY_INLINE void weigh_latent_block(std::size_t keys, std::size_t rows, const Att
   });
 }
 
-/// sums = sums * rescale + weights . values for `wide` channels from `first` on, a vector or two; values of different
-/// keys lie `value_stride` apart. Rows are shared out evenly among as few tiles as there can be.
+/// Computes sums = sums * rescale + weights . values for `wide` channels from `first` on, a vector or two; values of
+/// different keys are `value_stride` apart. Rows are divided evenly among the fewest possible tiles.
 template <class T>
 HWY_INLINE void accumulate_channels(std::size_t keys, std::size_t rows, const T* values, std::size_t value_stride,
                                     std::size_t first, std::size_t wide, const AttentionScratch& scratch) {
@@ -186,8 +186,8 @@ HWY_INLINE void attend_latent_keys(const AttentionBlock& block, const T* keys, c
   accumulate_latent_values(block, keys, rows, next, scratch);
 }
 
-/// Adds a block to the rows' running softmax; a row sees visible(row), which lies within the block's positions. `limit`
-/// as score_limit's. The block's keys come after it in `next_page`, null for none.
+/// Adds a block to the rows' running softmax; a row attends to visible(row), a part of the block's positions. `limit`
+/// as in score_limit. The next block's keys are in `next_page`, null for none.
 template <class Visible>
 HWY_INLINE void attend_latent_block(const AttentionBlock& block, const std::byte* next_page, float limit,
                                     std::size_t rows, const Visible& visible, const AttentionScratch& scratch) {

@@ -1,4 +1,4 @@
-// Memory that is asked for before it is needed.
+// Prefetches memory that is needed later.
 #ifndef BALLAST_KERNELS_ATTENTION_READ_AHEAD_H_
 #define BALLAST_KERNELS_ATTENTION_READ_AHEAD_H_
 
@@ -10,7 +10,7 @@ namespace ballast::kernels {
 /// Reads ahead of the products, which would wait for memory at each row: a little at each step.
 class ReadAhead {
  public:
-  /// Of `bytes`, which come to an end after about `steps` steps. Null: nothing.
+  /// Prefetches `bytes` over about `steps` steps. Null: nothing.
   ReadAhead(const std::byte* data, std::size_t bytes, std::size_t steps)
       : next_(data), end_(data == nullptr ? data : data + bytes), step_((bytes / steps / kLine + 1) * kLine) {}
 

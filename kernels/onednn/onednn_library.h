@@ -7,7 +7,7 @@
 
 namespace ballast::kernels {
 
-/// Its C functions, as its header declares them.
+/// Its C functions, with the declarations of its header.
 struct OneDnnLibrary {
   decltype(&dnnl_brgemm_create) create;
   decltype(&dnnl_brgemm_set_add_C) set_add_c;
@@ -20,7 +20,8 @@ struct OneDnnLibrary {
   decltype(&dnnl_brgemm_destroy) destroy;
 };
 
-/// Loads the library at the first call, and never unloads it. Null where it cannot be loaded or has no micro-kernels.
+/// Loads the library at the first call, and never unloads it. Returns null if it cannot be loaded or has no
+/// micro-kernels.
 const OneDnnLibrary* onednn_library();
 
 }  // namespace ballast::kernels

@@ -12,7 +12,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// dst = weights * src + sum, which may be dst; without a sum where that is null.
+/// Computes dst = weights * src + sum; dst may be sum, and a null sum is zero.
 void add_tap(const float* weights, const float* src, const float* sum, std::size_t count, float* dst) {
   for_vectors(count, [&](auto load, auto store) HWY_ATTR {
     const auto product = hn::Mul(load(weights), load(src));
@@ -22,7 +22,7 @@ void add_tap(const float* weights, const float* src, const float* sum, std::size
 
 void convolve(const ConvolutionRun& run, std::size_t begin, std::size_t end) {
   const std::size_t before = run.width - 1;
-  const auto input = [&](std::size_t row) {  // counted from the history's first
+  const auto input = [&](std::size_t row) {  // counted from the first row of the history
     return row < before ? run.history + row * run.channels : run.src + (row - before) * run.src_stride;
   };
   const float* bias = run.bias == nullptr ? nullptr : run.bias + begin;
@@ -33,7 +33,7 @@ void convolve(const ConvolutionRun& run, std::size_t begin, std::size_t end) {
               dst);
     }
   }
-  // Towards the front, so that nothing is written before it is read.
+  // Goes from the first row on, so that no row is overwritten before it is read.
   for (std::size_t row = 0; row < before; ++row) {
     std::copy(input(run.tokens + row) + begin, input(run.tokens + row) + end, run.history + row * run.channels + begin);
   }

@@ -22,8 +22,9 @@ float dot_product(const float* a, const float* b, std::size_t size) {
   return hn::ReduceSum(FloatTag(), sum);
 }
 
-/// One or two vectors of columns of the memory, or the `left` last columns in one (0: it is whole). Columns do not meet
-/// each other. The memory is read once a token: while it takes a token's change up, the next one is looked up in it.
+/// Processes one or two vectors of columns of the memory, or the `left` last columns in one (0: it is whole). Columns
+/// are independent. The memory is read once per token: while it is updated for one token, the next one is looked up in
+/// it.
 template <bool kTwo>
 void follow_columns(const DeltaRun& run, std::size_t first, std::size_t left) {
   const FloatTag df;
@@ -35,7 +36,7 @@ void follow_columns(const DeltaRun& run, std::size_t first, std::size_t left) {
     if (left == 0) return hn::StoreU(value, df, row + column);
     hn::StoreN(value, df, row + column, left);
   };
-  // What the memory holds for a token's key and its query.
+  // The memory's values for a token's key and its query.
   auto of_key0 = hn::Zero(df), of_key1 = of_key0, of_query0 = of_key0, of_query1 = of_key0;
   const auto look_up = [&](DeltaVector row0, DeltaVector row1, std::size_t t, std::size_t i) HWY_ATTR {
     const auto key = hn::Set(df, run.keys[t * run.stride + i]);

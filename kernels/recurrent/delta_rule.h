@@ -6,7 +6,7 @@
 
 namespace ballast::kernels {
 
-/// Tokens that follow each other, as one head sees them. Rows of a kind lie `stride` floats apart.
+/// Consecutive tokens of one head. Rows of a kind are `stride` floats apart.
 struct DeltaRun {
   std::size_t tokens = 0;
   std::size_t key_size = 0;
@@ -15,16 +15,16 @@ struct DeltaRun {
   const float* keys = nullptr;
   const float* values = nullptr;  ///< [tokens][value_size]
   std::size_t stride = 0;
-  const float* decays = nullptr;     ///< [tokens]: what of the memory stays
-  const float* strengths = nullptr;  ///< [tokens]: how much of a key's old value gives way to the new one
+  const float* decays = nullptr;     ///< [tokens]: fraction of the memory that is kept
+  const float* strengths = nullptr;  ///< [tokens]: fraction of a key's old value that the new one replaces
   std::size_t gate_stride = 0;       ///< of decays and strengths
   float* memory = nullptr;           ///< [key_size][value_size], changed
   float* out = nullptr;              ///< [tokens][value_size]
   std::size_t out_stride = 0;
 };
 
-/// For each token: S = decay S; S += k (strength (v - S^T k))^T; out = S^T q. To the same bits for any cut of the
-/// tokens into runs. On the calling thread.
+/// Computes for each token: S = decay S; S += k (strength (v - S^T k))^T; out = S^T q, with the same bits for any
+/// division of the tokens into runs. Runs on the calling thread.
 void delta_rule(const DeltaRun& run);
 
 }  // namespace ballast::kernels

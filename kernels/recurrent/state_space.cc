@@ -12,8 +12,8 @@ namespace ballast::kernels::HWY_NAMESPACE {
 
 using StateVector = hn::VFromD<FloatTag>;
 
-/// One or two vectors of columns of the memory, or the `left` last columns in one (0: it is whole). Columns do not meet
-/// each other. Even and odd rows have sums of their own, so that no sum waits for the one before it.
+/// Processes one or two vectors of columns of the memory, or the `left` last columns in one (0: it is whole). Columns
+/// are independent. Even and odd rows have separate sums, so that no sum waits for the previous one.
 template <bool kTwo>
 void follow_state_columns(const StateSpaceRun& run, std::size_t first, std::size_t left) {
   const FloatTag df;

@@ -28,7 +28,7 @@ int code_at(std::span<const std::uint8_t> codes, std::size_t count, int bits, st
   return code;
 }
 
-/// Of a weight: its place in a table or, where there is none, its code.
+/// Returns a weight's value in its table or, without a table, its code.
 int number_at(const QuantizedView& view, std::size_t row, std::size_t col) {
   const int code = code_at(view.codes, view.cols, view.bits, row, col);
   return view.nonlinear ? nonlinear_values(view.bits)[static_cast<std::size_t>(code)] : code;
@@ -67,7 +67,8 @@ float read_value(const void* src, FloatType type, std::size_t index) {
 }
 
 std::uint16_t float_to_half(float value, FloatType type) {
-  // Non-negative finite values of either kind ascend with their bits: take the nearest, the even one on a tie.
+  // Non-negative finite values of either kind ascend with their bits, so the nearest one is found by them, the even one
+  // on a tie.
   const std::uint16_t infinity = type == FloatType::kBF16 ? 0x7F80 : 0x7C00;
   const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   const double magnitude = std::fabs(static_cast<double>(value));

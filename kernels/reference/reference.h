@@ -1,4 +1,4 @@
-// The same arithmetic in plain loops, sums in F64: what every kernel is tested against. Never used elsewhere.
+// Naive implementations in plain loops with sums in F64, with which every kernel is tested. Used only in tests.
 #ifndef BALLAST_KERNELS_REFERENCE_REFERENCE_H_
 #define BALLAST_KERNELS_REFERENCE_REFERENCE_H_
 
@@ -20,39 +20,39 @@
 
 namespace ballast::kernels::reference {
 
-/// One 16-bit value to F32, and the nearest 16-bit value, ties to even.
+/// Converts one 16-bit value to F32, and to the nearest 16-bit value, ties to even.
 float half_to_float(std::uint16_t bits, FloatType type);
 std::uint16_t float_to_half(float value, FloatType type);
 
-/// The value at an index of an array of any type, which need not be aligned.
+/// Returns the value at an index of an array of any type, which need not be aligned.
 float read_value(const void* src, FloatType type, std::size_t index);
 
-/// Values of a float matrix, [rows][cols].
+/// Returns the values of a float matrix, [rows][cols].
 std::vector<float> decode(const FloatMatrix& matrix);
 
-/// Values of a quantized matrix, [rows][cols], outlier columns included.
+/// Returns the values of a quantized matrix, [rows][cols], including outlier columns.
 std::vector<float> decode(const QuantizedView& view);
 
-/// dst[i][r] = bias[r] + sum_c src[i][c] * wei[r][c]; wei is [rows][cols].
+/// Computes dst[i][r] = bias[r] + sum_c src[i][c] * wei[r][c]; wei is [rows][cols].
 void matmul(std::span<const float> wei, std::size_t rows, std::size_t cols, const float* src, std::size_t m,
             const float* bias, float* dst, std::size_t dst_stride);
 
 /// Activations quantized as ActivationFormat says, in their plainest layout.
 struct IntegerActivations {
   std::vector<std::int32_t> codes;  ///< [m][cols]
-  std::vector<float> scales;        ///< [m][cols]: each value's
+  std::vector<float> scales;        ///< [m][cols]: of each value
 };
 IntegerActivations quantize(const float* src, std::size_t m, const ActivationFormat& format);
 
-/// The product with quantized activations: integers exactly, then F64.
+/// Computes the product with quantized activations: integers exactly, then F64.
 void matmul(const QuantizedView& view, const IntegerActivations& activations, const float* src, std::size_t m,
             const float* bias, float* dst, std::size_t dst_stride);
 
-/// A query or key of one head, rotated as INT8 keys are before they are rounded: in F32, every sum of a pair in the
+/// Rotates a query or key of one head as INT8 keys are before they are rounded: in F32, every sum of a pair in the
 /// kernels' order, so that codes are equal.
 std::vector<float> rotate_head(const float* src, std::size_t size);
 
-/// One sequence of attention.
+/// Computes one sequence of attention.
 void attention(const AttentionShape& shape, const AttentionSequence& sequence);
 
 void rms_norm(const float* src, std::size_t m, std::size_t size, const NormParameters& parameters, float* dst);

@@ -10,21 +10,21 @@
 namespace ballast::kernels::reference {
 namespace {
 
-/// Does a query at position p see position i?
+/// Returns whether a query at position p attends to position i.
 bool sees(const AttentionShape& shape, const AttentionSequence& sequence, std::size_t p, std::size_t i) {
   if (shape.causal && i > p) return false;
   if (sequence.window == 0 || i < sequence.sinks) return true;
   return i + sequence.window > p && p + sequence.window > i;
 }
 
-/// The F16 row that stands for a position's codes; PageLayout::kNoFp16Row for none.
+/// Returns the F16 row that replaces a position's codes; PageLayout::kNoFp16Row for none.
 std::int8_t fp16_number(const KeyValueView& kv, std::size_t position) {
   const CachePage& page = kv.page_of(position);
   if (kv.layout->type() != CacheType::kInt8 || page.fp16_rows == nullptr) return PageLayout::kNoFp16Row;
   return static_cast<std::int8_t>(page.data[kv.layout->fp16_numbers_at() + position % kPageTokens]);
 }
 
-/// One value of a key that contains the values, from its codes.
+/// Returns one value of a key that contains the values, from its codes.
 double read_joined_code(const PageLayout& layout, const CachePage& page, std::size_t head, std::size_t slot,
                         std::size_t c) {
   const std::size_t values = layout.size(RowKind::kValues);
@@ -36,7 +36,7 @@ double read_joined_code(const PageLayout& layout, const CachePage& page, std::si
   return static_cast<double>(code) * read_value(page.data + layout.scales_at(scale_of, head), FloatType::kF32, slot);
 }
 
-/// One value of the row of a position.
+/// Returns one value of the row of a position.
 double read_row(const KeyValueView& kv, RowKind kind, std::size_t head, std::size_t position, std::size_t c) {
   const PageLayout& layout = *kv.layout;
   const CachePage& page = kv.page_of(position);
@@ -55,7 +55,7 @@ double read_row(const KeyValueView& kv, RowKind kind, std::size_t head, std::siz
   return static_cast<double>(value) * read_value(page.data + layout.scales_at(kind, head), FloatType::kF32, slot);
 }
 
-/// What a key bias, rotated at a position, adds to the product of a query with its key.
+/// Returns the contribution of a key bias, rotated at a position, to the product of a query with its key.
 double bias_score(const KeyBias& bias, const AttentionShape& shape, std::size_t kv_head, const float* q,
                   std::size_t position) {
   const KeyRotation& rotation = *bias.rotation;
@@ -76,7 +76,7 @@ double bias_score(const KeyBias& bias, const AttentionShape& shape, std::size_t 
   return sum;
 }
 
-/// Values of a head's query as INT8 keys meet them: rotated, and rounded to codes.
+/// Rotates values of a head's query and rounds them to codes, as INT8 keys require.
 std::vector<float> rounded_part(const float* q, std::size_t size, float scale) {
   std::vector<float> scaled(size);
   const float factor = scale * std::numbers::log2e_v<float>;
@@ -88,7 +88,7 @@ std::vector<float> rounded_part(const float* q, std::size_t size, float scale) {
   return scaled;
 }
 
-/// One head's query: where keys contain values, these channels and the others apart.
+/// Rounds one head's query: if keys contain values, these channels and the others separately.
 std::vector<float> rounded_query(const float* q, const AttentionShape& shape, const PageLayout& layout) {
   if (!layout.values_in_keys()) return rounded_part(q, shape.head_size, shape.scale);
   const std::size_t values = layout.size(RowKind::kValues);
@@ -99,7 +99,7 @@ std::vector<float> rounded_query(const float* q, const AttentionShape& shape, co
   return parts;
 }
 
-/// The values of a position, as they were before they were rotated to be rounded.
+/// Returns the values of a position before the rotation for rounding.
 std::vector<double> read_values(const KeyValueView& kv, std::size_t head, std::size_t position) {
   const PageLayout& layout = *kv.layout;
   std::vector<double> values;

@@ -22,7 +22,7 @@ void causal_convolution(const ConvolutionRun& run) {
   }
 }
 
-/// As the rule is written, one step after the other.
+/// Follows the definition of the rule, step by step.
 void delta_rule(const DeltaRun& run) {
   std::vector<double> memory(run.memory, run.memory + run.key_size * run.value_size);
   for (std::size_t t = 0; t < run.tokens; ++t) {
