@@ -105,7 +105,7 @@ int run_program(int argc, const char* const* argv) {
   try {
     CLI::App program("Makes language models small and fast on CPUs without losing what their outliers carry.",
                      "ballast");
-    program.set_version_flag("--version", version_text, "Print the version and what this build has, and exit");
+    program.set_version_flag("--version", version_text, "Print the version and the features of this build, and exit");
     program.set_help_flag("-h,--help", "Print this help and exit");
     program.get_formatter()->column_width(32);
     program.footer(kExample);

@@ -223,7 +223,7 @@ def end_tokens_converted(case: Case) -> None:
         case.must(f"{name} samples so", succeeds(case, name, "run", name, *sampled) == chat)
 
 
-@reported("sampling values of generation_config.json: the defaults of run --chat, said once; flags go before; none leaves them")
+@reported("sampling values of generation_config.json: the defaults of run --chat, said once; flags override them; none leaves them")
 def sampling_defaults(case: Case) -> None:
     model = case.model()
     chat = ["run", model, "--chat", "-p", "ab", "-n", 12, "--seed", 3]

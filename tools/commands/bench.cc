@@ -109,7 +109,7 @@ int run_bench(const BenchFlags& flags) {
 void add_bench(CLI::App& program, Action& action) {
   auto flags = std::make_shared<BenchFlags>();
   BenchmarkOptions& options = flags->options;
-  CLI::App* command = program.add_subcommand("bench", "Measure speed beside the limits of the machine");
+  CLI::App* command = program.add_subcommand("bench", "Measure speed and the limits of the machine");
   command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
   const auto add_count = [&](const char* name, std::size_t& count, std::size_t least, const char* help) {
     CLI::Option* option = command->add_option(name, count, help);
@@ -118,15 +118,16 @@ void add_bench(CLI::App& program, Action& action) {
   CLI::Option* prompt = add_count("-p,--prompt", options.prompt, 0, "Tokens of the prompt test; 0: none");
   add_count("-n,--generate", options.generate, 0, "Tokens of the generation test; 0: none");
   CLI::Option* depth = add_count("-d,--depth", options.depth, 0, "Tokens already in the cache");
-  CLI::Option* sequences = add_count("--sequences", options.sequences, 1, "Continued at once by the generation test");
+  CLI::Option* sequences =
+      add_count("--sequences", options.sequences, 1, "Texts generated at once by the generation test");
   CLI::Option* share_depth =
-      command->add_flag("--share-depth", options.share_depth, "--depth is one beginning of all --sequences, kept once");
+      command->add_flag("--share-depth", options.share_depth, "All --sequences share the tokens of --depth");
   share_depth->needs(depth)->needs(sequences);
-  add_count("-r,--repetitions", options.repetitions, 1, "Rounds that count; one more is run first");
+  add_count("-r,--repetitions", options.repetitions, 1, "Measured rounds, after one for warm-up");
   add_cache_flags(*command, options.cache);
   add_model_flags(*command, flags->model_flags);
-  CLI::Option* text = command->add_option("--text", flags->text,
-                                          "Measure what drafts gain where this text is continued, and nothing else");
+  CLI::Option* text =
+      command->add_option("--text", flags->text, "Only measure the gain of drafts when this text is continued");
   text->type_name("FILE")->excludes(prompt, depth, sequences);
   for (CLI::Option* flag : add_draft_flags(*command, flags->draft, flags->draft_tokens, false)) flag->needs(text);
   add_temperature_flag(*command, flags->temperature)->needs(text);

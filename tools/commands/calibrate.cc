@@ -203,10 +203,10 @@ void add_calibrate(CLI::App& program, Action& action) {
       ->type_name("N")
       ->capture_default_str()
       ->check(whole_number(1));
-  command->add_option("--length", options.length, "Tokens of each [512, or what fits the model's context]")
+  command->add_option("--length", options.length, "Tokens of each [512, or the model's context]")
       ->type_name("N")
       ->check(whole_number(2));
-  command->add_option("--seed", options.seed, "Of the choice of samples, or of the sampling")
+  command->add_option("--seed", options.seed, "Seed of the choice of samples, or of the sampling")
       ->type_name("N")
       ->capture_default_str();
   add_prefix_flag(*command, flags->prefix);
@@ -219,7 +219,7 @@ void add_calibrate(CLI::App& program, Action& action) {
   command->footer(
       "Example:\n  ballast calibrate SmolLM2-135M -o smollm2.stats --text wiki.txt --report smollm2.html\n"
       "  mpirun -n 4 ballast calibrate SmolLM2-135M -o smollm2.stats\n\n"
-      "What was interrupted goes on when the same command is given again.");
+      "An interrupted calibration continues when the same command is given again.");
   command->callback([flags, &action] { action = [flags] { return run_calibrate(*flags); }; });
 }
 

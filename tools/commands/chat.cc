@@ -15,7 +15,7 @@
 namespace ballast::tools {
 namespace {
 
-constexpr const char* kHint = "Ctrl-C stops an answer, /clear forgets what was said, Ctrl-D leaves.\n";
+constexpr const char* kHint = "Ctrl-C stops an answer, /clear starts a new chat, Ctrl-D ends the program.\n";
 
 /// Returns the message with its thinking under the name that chat templates use.
 ChatMessage answer_message(const GenerateResult& result) {

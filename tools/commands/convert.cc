@@ -85,7 +85,7 @@ void check_own_flags(const ConvertFlags& flags) {
                                       std::pair{"--wide-inputs", flags.recipe.int16_activation_fraction}}) {
     if (share && parse_share(option, *share, 100) > 0) {
       throw UsageError(std::string(option) + " is for ballast's own files: --to " + flags.to +
-                       " has no place for 16 bits beside integers");
+                       " cannot mix 16 bits and integers");
     }
   }
 }
@@ -183,12 +183,12 @@ void add_convert(CLI::App& program, Action& action) {
   command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
   CLI::Option* output =
       command->add_option("-o,--output", flags->output, "Directory to write; with --to gguf a file")->type_name("OUT");
-  command->add_option("--to", flags->to, "Whose files to write, rounded to their own types")
+  command->add_option("--to", flags->to, "Write another program's files, rounded to its types")
       ->type_name("FORMAT")
       ->check(one_of(output_format_names()))
       ->capture_default_str();
   add_recipe_flags(*command, flags->recipe);
-  command->add_option("--stats", flags->statistics, "What calibrate measured [a short calibration runs first]")
+  command->add_option("--stats", flags->statistics, "Statistics of calibrate [a short calibration runs first]")
       ->type_name("STATS");
   std::vector<std::string> names;
   std::string costs;
@@ -196,7 +196,7 @@ void add_convert(CLI::App& program, Action& action) {
     names.push_back(preset.name);
     costs += "  " + preset.name + ": " + preset.description + "\n";
   }
-  CLI::Option* preset = command->add_option("--preset", flags->preset, "How much work goes into it, see below")
+  CLI::Option* preset = command->add_option("--preset", flags->preset, "Amount of work, see below")
                             ->type_name(CLI::detail::join(names, "|"))
                             ->check(one_of(names))
                             ->capture_default_str();
@@ -213,12 +213,9 @@ void add_convert(CLI::App& program, Action& action) {
       ->excludes("--target-size");
   command->add_flag("--deterministic", flags->deterministic, "The same bytes for any number of ranks (mpirun)");
   command
-      ->add_flag("--explain", flags->explain,
-                 "Write nothing; say of every bias and gain what would become of it, and why")
+      ->add_flag("--explain", flags->explain, "Print what would happen to every bias and gain, and why; write nothing")
       ->excludes(output);
-  command
-      ->add_flag("--dry-run", flags->dry_run,
-                 "Write nothing; say what the formats, the size, the time and the memory would be")
+  command->add_flag("--dry-run", flags->dry_run, "Print the expected formats, size, time and memory; write nothing")
       ->excludes("--explain");
   add_page_flags(*command, flags->json, flags->verbose);
   command->add_flag("--force", flags->force, "Replace an existing output, once the new one is complete");

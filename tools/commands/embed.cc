@@ -88,9 +88,9 @@ int run_embed(const EmbedFlags& flags) {
 
 void add_embed(CLI::App& program, Action& action) {
   auto flags = std::make_shared<EmbedFlags>();
-  CLI::App* command = program.add_subcommand("embed", "Make vectors of texts");
+  CLI::App* command = program.add_subcommand("embed", "Compute vectors of texts");
   command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
-  command->add_option("--text", flags->text, "UTF-8, a text in each line")->required()->type_name("FILE");
+  command->add_option("--text", flags->text, "UTF-8 file with one text per line")->required()->type_name("FILE");
   command->add_option("-o,--output", flags->output, "NAME.npy or NAME.jsonl [JSON lines on standard output]")
       ->type_name("FILE");
   command->add_flag("--json", flags->json, "Print one JSON object");
@@ -100,10 +100,10 @@ void add_embed(CLI::App& program, Action& action) {
   command
       ->add_option_function<std::string>(
           "--pooling", [flags](const std::string& name) { flags->options.pooling = poolings.at(name); },
-          "Of a text's tokens: mean, cls (the first) or last [as the model's makers say, else mean]")
+          "Pooling of a text's tokens: mean, cls (the first) or last [the model's, else mean]")
       ->option_text("KIND")
       ->check(one_of({"mean", "cls", "last"}));
-  command->add_option("--most-tokens", flags->options.most_tokens, "Cut longer texts [as the model's makers say]")
+  command->add_option("--most-tokens", flags->options.most_tokens, "Cut longer texts [the model's limit]")
       ->type_name("N")
       ->check(whole_number(3));
   add_cache_type_flag(*command, flags->options.cache_type);

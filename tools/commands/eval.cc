@@ -51,7 +51,7 @@ int run_choices(const EvalFlags& flags) {
 }
 
 int run_vectors(const EvalFlags& flags) {
-  if (!flags.options.reference) throw UsageError("say whose vectors to compare with: --reference MODEL");
+  if (!flags.options.reference) throw UsageError("--vectors needs a model to compare with: --reference MODEL");
   const VectorComparison comparison = [&] {
     Job job(flags.job);
     const VectorOptions options{.text_file = *flags.texts,
@@ -84,7 +84,7 @@ int run_eval(const EvalFlags& flags) {
   if (flags.questions) return run_choices(flags);
   if (flags.texts) return run_vectors(flags);
   if (flags.options.text_file.empty()) {
-    throw UsageError("say what to score: --text FILE, --choices FILE or --vectors FILE");
+    throw UsageError("give a file to score: --text FILE, --choices FILE or --vectors FILE");
   }
   return run_on_ranks([&](Ranks& ranks) { return evaluate_on(ranks, flags); });
 }
@@ -97,13 +97,13 @@ void add_other_tasks(CLI::App& command, EvalFlags& flags, std::initializer_list<
                       "Multiple choice instead of a text: lines {\"question\": ..., \"choices\": [...], \"answer\": 0}")
           ->type_name("FILE.jsonl");
   for (CLI::Option* option : of_texts) choices->excludes(option);
-  command.add_option("--delimiter", flags.delimiter, "What stands between question and choice; else a space")
+  command.add_option("--delimiter", flags.delimiter, "Text between question and choice; default a space")
       ->type_name("TEXT")
       ->needs(choices);
   CLI::Option* vectors =
       command
           .add_option("--vectors", flags.texts,
-                      "The texts in the lines of FILE instead: compare their vectors with the reference's")
+                      "Compare the vectors of the texts in the lines of FILE with the reference's instead")
           ->type_name("FILE")
           ->excludes(choices);
   for (CLI::Option* option : of_texts) vectors->excludes(option);
@@ -138,12 +138,12 @@ void add_eval(CLI::App& program, Action& action) {
   CLI::Option* reference_cache =
       command
           ->add_option("--reference-cache", options.reference_cache,
-                       "Keep the reference's logits here, for other models on the same chunks")
+                       "Store the reference's logits here, for other models on the same chunks")
           ->type_name("DIR")
           ->needs(reference)
           ->excludes(stream);
   CLI::Option* per_position =
-      command->add_flag("--per-position", options.per_position, "Tell figures by position in the chunk");
+      command->add_flag("--per-position", options.per_position, "Print figures by position in the chunk");
   CLI::Option* worst =
       command->add_option("--worst", options.worst, "List the N positions that diverge most from the reference")
           ->type_name("N")

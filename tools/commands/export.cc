@@ -37,14 +37,14 @@ int run_export(const ExportFlags& flags) {
 void add_export(CLI::App& program, Action& action) {
   auto flags = std::make_shared<ExportFlags>();
   CLI::App* command =
-      program.add_subcommand("export", "Write a model of ballast's for other programs, where they hold it exactly");
+      program.add_subcommand("export", "Write a model of ballast's for other programs, if they can hold it exactly");
   command->add_option("MODEL", flags->model, "A directory that ballast wrote")->required()->type_name("");
   command->add_option("-o,--output", flags->output, "Directory to write; with --to gguf a file")
       ->required()
       ->type_name("OUT");
   std::vector<std::string> names = output_format_names();
   std::erase(names, output_format_name(OutputFormat::kBallast));
-  command->add_option("--to", flags->to, "Whose files to write: " + CLI::detail::join(names, ", "))
+  command->add_option("--to", flags->to, "Program whose files to write: " + CLI::detail::join(names, ", "))
       ->required()
       ->type_name("FORMAT")
       ->check(one_of(names));
@@ -54,7 +54,7 @@ void add_export(CLI::App& program, Action& action) {
   add_quiet_flag(*command, flags->job);
   command->footer(
       "Nothing is rounded. Symmetric integers go to a GGUF in 4, 5 and 8 bits, to compressed-tensors, MLX, AWQ and\n"
-      "GPTQ in theirs; what has no exact place is refused, and `ballast convert --to` rounds the original instead.\n\n"
+      "GPTQ in theirs; other formats are refused, and `ballast convert --to` rounds the original instead.\n\n"
       "Example:\n"
       "  ballast convert SmolLM2-135M -o smollm2-q4 --bits 4 --group-size 32 --symmetric --outliers none\n"
       "  ballast export smollm2-q4 --to gguf -o smollm2-q4_0.gguf");

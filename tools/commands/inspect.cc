@@ -56,7 +56,7 @@ std::string other_mixers(const ModelSpec& spec) {
     if (std::holds_alternative<GatedDeltaSpec>(layer.mixer)) ++layers["gated delta net"];
     if (std::holds_alternative<ShortConvolutionSpec>(layer.mixer)) ++layers["short convolution"];
     if (std::holds_alternative<Mamba2Spec>(layer.mixer)) ++layers["Mamba 2"];
-    if (std::holds_alternative<ParallelMixersSpec>(layer.mixer)) ++layers["Mamba 2 beside attention"];
+    if (std::holds_alternative<ParallelMixersSpec>(layer.mixer)) ++layers["Mamba 2 and attention"];
   }
   std::string line;
   for (const auto& [name, count] : layers) {
@@ -272,7 +272,7 @@ int run_inspect(const InspectFlags& flags) {
 
 void add_inspect(CLI::App& program, Action& action) {
   auto flags = std::make_shared<InspectFlags>();
-  CLI::App* command = program.add_subcommand("inspect", "Say what a model is made of");
+  CLI::App* command = program.add_subcommand("inspect", "Print the parts of a model");
   command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
   add_page_flags(*command, flags->json, flags->verbose);
   command->footer("Example:\n  ballast inspect SmolLM2-135M");

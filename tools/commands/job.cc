@@ -16,20 +16,19 @@ void add_processor_flags(CLI::App& command, JobFlags& flags) {
       ->type_name("N")
       ->check(whole_number(1, kMostThreads));
   auto* pin = command.add_flag_callback(
-      "--pin", [&flags] { flags.threads.pin = true; },
-      "Keep each thread on a core of its own [if the process has its own CPUs]");
+      "--pin", [&flags] { flags.threads.pin = true; }, "Bind each thread to a core [if the process has its own CPUs]");
   command.add_flag_callback(
              "--no-pin", [&flags] { flags.threads.pin = false; }, "Let the system move threads")
       ->excludes(pin);
-  command.add_option("--target", flags.target, "Instruction set to hold the kernels to, for comparisons [the best]")
+  command.add_option("--target", flags.target, "Limit the kernels to an instruction set, for comparisons [the best]")
       ->type_name("NAME");
-  command.add_option("--engine", flags.engine, "Who multiplies prompts in F32: ballast, onednn, or whoever is faster")
+  command.add_option("--engine", flags.engine, "F32 products of prompts: ballast, onednn, or auto, the faster one")
       ->type_name("NAME")
       ->capture_default_str();
 }
 
 void add_bf16_flag(CLI::App& command, JobFlags& flags) {
-  command.add_flag("--bf16", flags.bf16, "Round floats to BF16 before they are multiplied: faster, less exact");
+  command.add_flag("--bf16", flags.bf16, "Round floats to BF16 before they are multiplied: faster, less accurate");
 }
 
 void use_processor(const JobFlags& flags) {

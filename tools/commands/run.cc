@@ -51,8 +51,8 @@ GenerateOptions generate_options(const RunFlags& flags, const Model& model) {
   if (flags.chat && !own.empty()) {
     set_defaults(own, options);
     if (!flags.job.quiet) {
-      print_message("sampling by the model's makers: " + generation_defaults_text(own) +
-                    " (flags go before; --generation-config none leaves it)\n");
+      print_message("sampling defaults of the model: " + generation_defaults_text(own) +
+                    " (flags override them; --generation-config none ignores them)\n");
     }
   }
   set_defaults(flags.sampling, options);
@@ -117,7 +117,8 @@ void add_sampling_flags(CLI::App& command, RunFlags& flags) {
   command.add_option("--top-p", sampling.top_p, "Choose among the most likely tokens that make up this probability")
       ->option_text("P [1]")
       ->check(real_number([](double value) { return value > 0 && value <= 1; }, "above 0 and at most 1"));
-  command.add_option("--min-p", sampling.min_p, "Leave out tokens less likely than this part of the likeliest one")
+  command
+      .add_option("--min-p", sampling.min_p, "Leave out tokens less likely than this fraction of the most likely one")
       ->option_text("P [0]")
       ->check(real_number([](double value) { return value >= 0 && value <= 1; }, "from 0 to 1"));
   command
@@ -127,10 +128,10 @@ void add_sampling_flags(CLI::App& command, RunFlags& flags) {
       ->check(real_number([](double value) { return value > 0; }, "above 0"));
   command
       .add_option("--repeat-last-n", options.penalty_window,
-                  "Penalize the last N tokens alone; 0: none [all of prompt and answer]")
+                  "Penalize only the last N tokens; 0: none [all of prompt and answer]")
       ->type_name("N")
       ->check(whole_number(0));
-  command.add_option("--seed", options.seed, "Of the random choice")->type_name("N")->capture_default_str();
+  command.add_option("--seed", options.seed, "Seed of the random choice")->type_name("N")->capture_default_str();
   command.add_option("--stop", options.stop, "End before this text; repeatable")
       ->option_text("TEXT")
       ->allow_extra_args(false)
@@ -151,11 +152,10 @@ void add_run(CLI::App& program, Action& action) {
   add_model_flags(*command, flags->model_flags);
   add_draft_flags(*command, flags->draft, flags->options.draft_tokens, true);
   command->add_flag("--chat", flags->chat, "Answer the prompt as a chat message; without -p each line of input is one");
-  command->add_option("--system", flags->system, "With --chat: the message that tells the model how to answer")
-      ->type_name("TEXT");
+  command->add_option("--system", flags->system, "With --chat: the system message")->type_name("TEXT");
   command
       ->add_option("--history", flags->history,
-                   "With --chat: what was said before, a JSON list of messages, to which this conversation is added")
+                   "With --chat: the earlier conversation, a JSON list of messages, to which this one is added")
       ->type_name("FILE");
   static const std::map<std::string, ShownThinking> thinking = {
       {"plain", ShownThinking::kPlain}, {"dim", ShownThinking::kDim}, {"hidden", ShownThinking::kHidden}};
@@ -170,7 +170,7 @@ void add_run(CLI::App& program, Action& action) {
   add_generation_config_flag(*command, flags->generation_config, "--chat");
   command
       ->add_option("--template-args", flags->options.template_arguments,
-                   "With --chat: what the model's chat template is given, as '{\"enable_thinking\": false}'")
+                   "With --chat: arguments of the model's chat template, like '{\"enable_thinking\": false}'")
       ->type_name("JSON");
   add_processor_flags(*command, flags->job);
   add_bf16_flag(*command, flags->job);

@@ -72,11 +72,13 @@ int run_serve(ServeFlags& flags) {
 }
 
 void add_access_flags(CLI::App& command, ServeOptions& options) {
-  command.add_option("--host", options.host, "Address to listen at")->type_name("ADDRESS")->capture_default_str();
+  command.add_option("--host", options.host, "Address to listen on")->type_name("ADDRESS")->capture_default_str();
   command.add_option("--port", options.port, "Port; 0: any that is free")->type_name("N")->capture_default_str();
-  command.add_option("--api-keys", options.api_keys, "Who may ask: a file with lines 'NAME KEY'")->type_name("FILE");
-  command.add_flag("--open-to-all", options.open_to_all, "Listen at an address of the network without keys");
-  command.add_option("--allow-host", options.allowed_hosts, "A name that requests may reach the server by; repeatable")
+  command.add_option("--api-keys", options.api_keys, "Keys of allowed clients: a file with lines 'NAME KEY'")
+      ->type_name("FILE");
+  command.add_flag("--open-to-all", options.open_to_all, "Allow a network address without keys");
+  command
+      .add_option("--allow-host", options.allowed_hosts, "A further name that requests may have as Host; repeatable")
       ->type_name("NAME")
       ->allow_extra_args(false);
   command.add_option("--tls-certificate", options.certificate, "Chain in PEM: HTTPS")->type_name("FILE");
@@ -86,14 +88,12 @@ void add_access_flags(CLI::App& command, ServeOptions& options) {
 void add_limit_flags(CLI::App& command, ServeFlags& flags) {
   ServeOptions& options = flags.options;
   command
-      .add_option("--cache-memory", flags.cache_memory,
-                  "For what is kept of all texts, keys and values above all [half of what is free]")
+      .add_option("--cache-memory", flags.cache_memory, "Memory for the cache of all texts [half of the free memory]")
       ->type_name("SIZE");
   add_context_flag(command, flags.context);
   add_model_flags(command, flags.model_flags);
   command
-      .add_option("--max-running", options.most_running,
-                  "Texts that are generated at once: a request may ask for several")
+      .add_option("--max-running", options.most_running, "Texts that are generated at once; a request may have several")
       ->type_name("N")
       ->capture_default_str()
       ->check(whole_number(1, 1024));
@@ -103,20 +103,20 @@ void add_limit_flags(CLI::App& command, ServeFlags& flags) {
       ->check(whole_number(1));
   command
       .add_option("--request-memory", flags.request_memory,
-                  "For what all requests hold together: bodies, prompts, answers until they are sent; one may hold a "
-                  "quarter, and 64 KB are free")
+                  "Memory of all requests together: bodies, prompts, answers until they are sent; one may use a "
+                  "quarter, and 64 KB each are not counted")
       ->type_name("SIZE")
       ->capture_default_str();
-  command.add_option("--max-tokenize", options.most_tokenized, "Tokens of a text that /tokenize and /detokenize take")
+  command.add_option("--max-tokenize", options.most_tokenized, "Most tokens of a text for /tokenize and /detokenize")
       ->type_name("N")
       ->capture_default_str()
       ->check(whole_number(1, std::size_t{1} << 24));
-  command.add_option("--max-wait", options.longest_wait, "Refuse who would wait longer, by an estimate; 0: nobody")
+  command
+      .add_option("--max-wait", options.longest_wait, "Refuse requests that would wait longer, by an estimate; 0: none")
       ->type_name("SECONDS")
       ->capture_default_str()
       ->check(real_number([](double value) { return value >= 0; }, "0 or more"));
-  command
-      .add_option("--target-itl", flags.target_itl, "Milliseconds between two tokens while others' prompts are read")
+  command.add_option("--target-itl", flags.target_itl, "Milliseconds between two tokens while other prompts are read")
       ->type_name("MS")
       ->capture_default_str()
       ->check(real_number([](double value) { return value > 0; }, "above 0"));
@@ -129,7 +129,7 @@ void add_serve(CLI::App& program, Action& action) {
   CLI::App* command = program.add_subcommand("serve", "Answer requests of OpenAI's API over HTTP");
   command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
   add_access_flags(*command, flags->options);
-  command->add_option("--name", flags->options.model_name, "What clients call the model [its path's last part]")
+  command->add_option("--name", flags->options.model_name, "The model's name in requests [its path's last part]")
       ->type_name("NAME");
   command->add_flag("--any-name", flags->options.any_model_name, "Answer requests that name another model, too");
   add_chat_template_flag(*command, flags->chat_template);
@@ -137,21 +137,21 @@ void add_serve(CLI::App& program, Action& action) {
   add_generation_config_flag(*command, flags->generation_config, "requests");
   add_cache_type_flag(*command, flags->options.cache_type);
   add_limit_flags(*command, *flags);
-  command->add_option("--stats", flags->options.statistics, "What calibrate measured, to be shown on the page")
+  command->add_option("--stats", flags->options.statistics, "Statistics of calibrate, to be shown on the page")
       ->type_name("FILE");
   command->add_flag("--log-prompts", flags->options.log_prompts, "Write requests' bodies into the log, too");
   add_processor_flags(*command, flags->job);
   add_bf16_flag(*command, flags->job);
   command->footer(
-      "Limits of what a client may take, beside those above:\n"
+      "Further limits for clients:\n"
       "  the head of a request       8 KB, within 10 s\n"
       "  its body                    8 MB, at 16 KB a second or faster; 256 requests may wait to be read\n"
       "  /v1/completions             2,048 texts of 128 choices, 20 log-probabilities of each token\n"
       "  fields                      16 stops of 1,024 bytes, 1,024 ids, cache_salt of 1,024 bytes\n"
-      "  between requests            60 s, and for a client to take what was sent\n"
+      "  between requests            60 s, also until a client has received what was sent\n"
       "  a stream that is not read   256 KB for 2 s, or 16 MB\n"
-      "  connections                 1,024, of one address 256; a TLS handshake within 10 s\n"
-      "  a text's expressions        10 s of the processor to cut it into pieces\n"
+      "  connections                 1,024, from one address 256; a TLS handshake within 10 s\n"
+      "  a text's expressions        10 s of processor time to split it\n"
       "  the log                     8,192 lines or 16 MB may wait to be written; more are dropped and counted\n"
       "Examples:\n"
       "  ballast serve smollm2-w8a8\n"

@@ -123,13 +123,12 @@ void add_sweep(CLI::App& program, Action& action) {
   command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
   command->add_option("--text", options.text_file, "Text to score, UTF-8")->required()->type_name("FILE");
   command
-      ->add_option("-o,--output", flags->output,
-                   "Directory for table, page and what is needed to continue; results in it are used again")
+      ->add_option("-o,--output", flags->output, "Directory for table, page and progress; results in it are used again")
       ->required()
       ->type_name("DIR");
   add_sweep_recipe_flags(*command, flags->recipes);
   CLI::Option* statistics =
-      command->add_option("--stats", options.statistics, "What calibrate measured [one calibration for all recipes]")
+      command->add_option("--stats", options.statistics, "Statistics of calibrate [one calibration for all recipes]")
           ->type_name("STATS");
   command
       ->add_option("--calibration-text", options.calibration.text_files,
@@ -147,10 +146,11 @@ void add_sweep(CLI::App& program, Action& action) {
       ->check(whole_number(0));
   command->add_flag("--bench,!--no-bench", flags->bench, "Measure speed, too (pp512 and tg128)");
   command
-      ->add_option("--peers", flags->peers,
-                   "Others' figures for the page: columns name, file_mb, kl, and if known program, pp512, tg128")
+      ->add_option(
+          "--peers", flags->peers,
+          "Other programs' figures for the page: columns name, file_mb, kl, and optionally program, pp512, tg128")
       ->type_name("FILE.csv");
-  command->add_flag("--keep-models", options.keep_models, "Leave the converted models in DIR/models");
+  command->add_flag("--keep-models", options.keep_models, "Keep the converted models in DIR/models");
   command->add_flag("--json", flags->json, "Print one JSON object");
   add_processor_flags(*command, flags->job);
   add_bf16_flag(*command, flags->job);

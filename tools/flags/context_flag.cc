@@ -6,8 +6,7 @@ namespace ballast::tools {
 
 CLI::Option* add_context_flag(CLI::App& command, std::size_t& tokens) {
   return command
-      .add_option("--context", tokens,
-                  "Room for so many tokens: a model with two contexts takes the longer one where it must")
+      .add_option("--context", tokens, "Tokens needed: a model with two contexts then uses the longer one if necessary")
       ->type_name("N")
       ->check(whole_number(1));
 }

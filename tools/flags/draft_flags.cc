@@ -7,7 +7,7 @@
 namespace ballast::tools {
 
 CLI::Option* add_temperature_flag(CLI::App& command, std::optional<double>& temperature) {
-  return command.add_option("--temperature", temperature, "0: the most likely token always")
+  return command.add_option("--temperature", temperature, "0: always the most likely token")
       ->type_name("T")
       ->default_str("0")
       ->check(real_number([](double value) { return value >= 0; }, "not below 0"));
@@ -16,7 +16,7 @@ CLI::Option* add_temperature_flag(CLI::App& command, std::optional<double>& temp
 std::array<CLI::Option*, 2> add_draft_flags(CLI::App& command, std::optional<std::filesystem::path>& model,
                                             std::size_t& tokens, bool may_be_none) {
   CLI::Option* model_flag =
-      command.add_option("--draft", model, "A smaller model with the same tokens, which drafts what this one checks")
+      command.add_option("--draft", model, "A smaller model with the same tokenizer, which drafts tokens for this one")
           ->type_name("MODEL");
   const std::string help =
       "Most tokens drafted at once, by --draft or from what the text repeats, where that pays; the output stays the "

@@ -23,13 +23,12 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   command
       .add_option_function<std::string>(
           "--activations", [&flags](const std::string& name) { flags.activations = types.at(name); },
-          "Inputs of matrices in a GGUF or quantized by others: int8, int16 or float, which decodes them")
+          "Inputs of matrices in a GGUF or quantized by other programs: int8, int16, or float, which decodes them")
       ->option_text("TYPE [int8]")
       ->check(one_of({"int8", "int16", "float"}));
   command
-      .add_option(
-          kFlag, flags.expert_memory,
-          "For the experts of a mixture; the others are read from its files when they are needed [all in memory]")
+      .add_option(kFlag, flags.expert_memory,
+                  "Memory for a mixture's experts; the others are read from its files on demand [all in memory]")
       ->type_name("SIZE");
 }
 
@@ -49,8 +48,8 @@ void add_chat_template_flag(CLI::App& command, std::filesystem::path& file) {
 void add_reply_format_flag(CLI::App& command, std::string& format) {
   command
       .add_option("--reply-format", format,
-                  "How the model marks its thinking in a chat: think, harmony, mistral, ...; none: all is the answer")
-      ->option_text("FORMAT [auto: as its chat template does]")
+                  "Marks of the model's thinking in a chat: think, harmony, mistral, ...; none: all text is the answer")
+      ->option_text("FORMAT [auto: those of its chat template]")
       ->check(one_of(text::reply_format_names()));
 }
 

@@ -8,7 +8,7 @@ namespace ballast::tools {
 void add_prefix_flag(CLI::App& command, std::optional<std::string>& prefix) {
   command
       .add_option("--prefix", prefix,
-                  "Tokens in front of every sequence, kept in the cache: the massive ones (auto), or ids like 198,0")
+                  "Tokens before every sequence, kept in the cache: the massive ones (auto), or ids like 198,0")
       ->option_text("none|auto|ID,... [none]");
 }
 

@@ -55,7 +55,7 @@ void add_activation_flags(CLI::App& command, RecipeFlags& flags) {
       ->check(one_of({"token", "group"}));
   command
       .add_option("--wide-inputs", flags.int16_activation_fraction,
-                  "Inputs that INT8 would hurt most keep 16 bits, in front of so much of the work: none or PERCENT% "
+                  "Inputs that INT8 would hurt most keep 16 bits, for this share of the work: none or PERCENT% "
                   "[w8a8: 20%, w4a8: 15%]")
       ->type_name("SHARE");
   command.add_flag(
@@ -67,13 +67,13 @@ void add_activation_flags(CLI::App& command, RecipeFlags& flags) {
 }
 
 void add_pass_flags(CLI::App& command, RecipeFlags& flags) {
-  command.add_flag("--no-fold-norms", flags.no_fold_norms, "Leave the norms' gains where they are");
-  command.add_flag("--no-fold-biases", flags.no_fold_biases, "Leave biases where they are, needed or not");
-  command.add_flag("--no-center-norms", flags.no_center_norms, "Leave LayerNorms as they are");
+  command.add_flag("--no-fold-norms", flags.no_fold_norms, "Keep the norms' gains");
+  command.add_flag("--no-fold-biases", flags.no_fold_biases, "Keep all biases");
+  command.add_flag("--no-center-norms", flags.no_center_norms, "Keep LayerNorms");
   command.add_flag("--equalize", flags.equalize, "Give V and O, and up and down, equal ranges by channel (exact)");
   CLI::Option* smooth = command.add_flag(
-      "--smooth", flags.smooth, "Scale what linears read against their columns (exact) [schemes of integers do]");
-  command.add_flag("--no-smooth", flags.no_smooth, "Leave it as it is")->excludes(smooth);
+      "--smooth", flags.smooth, "Scale the inputs of linears against their columns (exact) [on in integer schemes]");
+  command.add_flag("--no-smooth", flags.no_smooth, "Do not scale them")->excludes(smooth);
   command.add_flag("--rotate", flags.rotate, "Rotate the residual stream (exact)");
   command.add_flag("--rotate-values", flags.rotate_values, "Rotate the values of each head (exact)");
   command.add_flag("--untie-head", flags.untie_head, "Give a head that is the embedding a matrix of its own");
@@ -112,13 +112,13 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
   command.add_option("--recipe", flags.file, "Recipe to start from instead of a scheme; flags override it")
       ->option_text("FILE.json")
       ->excludes(scheme);
-  command.add_option("--bits", flags.bits, "Of the linears' weights: 4, 5, 6 or 8")
+  command.add_option("--bits", flags.bits, "Bits of the linears' weights: 4, 5, 6 or 8")
       ->type_name("N")
       ->check(one_of({"4", "5", "6", "8"}));
   command.add_option("--group-size", flags.group_size, "Weights that share a scale: 32, 64, 128 or channel")
       ->type_name("N")
       ->check(one_of({"32", "64", "128", "channel"}));
-  command.add_option("--scale-bits", flags.scale_bits, "Of the groups' scales: 16 or 8")
+  command.add_option("--scale-bits", flags.scale_bits, "Bits of the groups' scales: 16 or 8")
       ->type_name("N")
       ->check(one_of({"16", "8"}));
   CLI::Option* symmetric =
@@ -148,9 +148,9 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
   add_prefix_flag(command, flags.prefix);
   add_pass_flags(command, flags);
   command.add_flag("--no-shrink-experts", flags.no_shrink_experts,
-                   "Round experts by the tokens alone that calibration sent to them, however few");
+                   "Round experts only by the tokens that were routed to them, even if few");
   command.add_flag("--no-correct-drift", flags.no_correct_drift,
-                   "Weights do not make up for what the rounding of matrices before them has done");
+                   "Do not correct the error of the rounding of earlier matrices");
 }
 
 Recipe recipe_from_flags(const RecipeFlags& flags) {
@@ -168,7 +168,7 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
                             flags.symmetric || flags.asymmetric)) {
     throw UsageError(
         "a target size chooses what --bits, --group-size, --scale-bits, --symmetric, --asymmetric, --embedding and "
-        "--head would say; --format fixes a matrix's format");
+        "--head would set; --format fixes a matrix's format");
   }
   if (flags.target_size && !recipe.linears.is_ballast_format()) {
     throw UsageError("a target size needs a scheme of integers, not " + recipe.scheme);

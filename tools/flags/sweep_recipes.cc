@@ -58,7 +58,7 @@ std::string size_name(double bytes) {
 void add_sweep_recipe_flags(CLI::App& command, SweepRecipeFlags& flags) {
   command
       .add_option("--schemes", flags.schemes,
-                  "As of convert, or with a size: w4a8@92MB [w8a16, w8a8, and sizes of w4a16 and w4a8]")
+                  "Schemes of convert, or with a size: w4a8@92MB [w8a16, w8a8, and sizes of w4a16 and w4a8]")
       ->option_text("A,B,...")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -71,9 +71,7 @@ void add_sweep_recipe_flags(CLI::App& command, SweepRecipeFlags& flags) {
       ->allow_extra_args(false);
   std::vector<std::string> names;
   for (const Preset& preset : presets()) names.push_back(preset.name);
-  command
-      .add_option("--preset", flags.preset,
-                  "How much work goes into each conversion; recipes say themselves how they round")
+  command.add_option("--preset", flags.preset, "Amount of work for each conversion; recipes set their own rounding")
       ->option_text(CLI::detail::join(names, "|") + " [" + flags.preset + "]")
       ->check(one_of(names));
 }

@@ -23,7 +23,7 @@ void add_manual_flags(CLI::App& program, ManualFlags& flags) {
                   "Print a man page, of " + program.get_name() + " or of a command, and exit: for man -l -")
       ->type_name("PAGE")
       ->check(one_of(pages));
-  program.add_option("--completion", flags.shell, "Print what completes command lines in bash, zsh or fish, and exit")
+  program.add_option("--completion", flags.shell, "Print a completion script for bash, zsh or fish, and exit")
       ->type_name("SHELL")
       ->check(one_of({"bash", "zsh", "fish"}));
 }
