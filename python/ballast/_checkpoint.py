@@ -1,4 +1,4 @@
-"""Models that lie in memory, as files that ballast reads."""
+"""Saves models in memory as files that ballast reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ballast._options import PathLike
 class Files:
     path: Path
     identity: str = ""
-    """By which saved progress knows the model again where its files are new; empty: by these."""
+    """Identifies the model in saved progress if its files are new; empty: the files identify it."""
 
 
 def _content_digest(folder: Path) -> str:
@@ -32,10 +32,10 @@ def _content_digest(folder: Path) -> str:
 
 @contextlib.contextmanager
 def files_of(model: PathLike | Any, tokenizer: Any = None) -> Iterator[Files]:
-    """The path, or, for a model of transformers, a folder that it and its tokenizer are saved to meanwhile."""
+    """The path, or a temporary folder with a model of transformers and its tokenizer."""
     if isinstance(model, str | os.PathLike):
         if tokenizer is not None:
-            raise TypeError("tokenizer: only beside a model object; a path has its own")
+            raise TypeError("tokenizer: only for a model object; a path has its own")
         yield Files(Path(model))
         return
     if not hasattr(model, "save_pretrained"):

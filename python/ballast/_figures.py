@@ -1,4 +1,4 @@
-"""Figures by matplotlib, which is imported when one is asked for."""
+"""Figures by matplotlib, which is imported on demand."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from ballast.sweeps import Sweep, SweepRow
 
 SMALLEST_DRAWN = 1e-5
-"""Below, a divergence is what rounding of sums leaves; a point there would squeeze the others together."""
+"""Smaller divergences come from the rounding of sums; a point there would squeeze the others together."""
 
 _SHADE = "#d95f0230"
 
 
 def _figure(panels: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """Panels side by side, in inches each. A notebook shows what a cell returns, and would show an open one again."""
+    """Adjacent panels, each of this size in inches. The figure is closed, because a notebook would show an open one
+    twice."""
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, panels, figsize=(width * panels, height), squeeze=False, layout="constrained")
@@ -82,7 +83,7 @@ def _plot_sinks(axes: Axes, statistics: Statistics) -> None:
 
 
 def _plot_inputs(axes: Axes, statistics: Statistics) -> None:
-    """Where a layer has several inputs of a kind, as experts are, the largest."""
+    """The largest value, if a layer has several inputs of a kind, as with experts."""
     ratios: dict[str, dict[int, float]] = {}
     for measured in statistics.inputs:
         layer = re.search(r"\.(\d+)\.", measured.linears[0])
@@ -93,7 +94,7 @@ def _plot_inputs(axes: Axes, statistics: Statistics) -> None:
     for kind, by_layer in ratios.items():
         axes.plot(list(by_layer), list(by_layer.values()), marker="o", markersize=3, label=kind)
     axes.set_yscale("log")
-    axes.set(xlabel="layer", ylabel="largest channel / median channel", title="What linears read")
+    axes.set(xlabel="layer", ylabel="largest channel / median channel", title="Inputs of the linears")
     if ratios:
         axes.legend()
     _whole_numbers(axes.xaxis)
@@ -110,7 +111,7 @@ def statistics_figure(statistics: Statistics) -> Figure:
 
 
 def _best(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Those that no other one is both left of and below, from left to right."""
+    """The points for which no other is both left and below, from left to right."""
     best: list[tuple[float, float]] = []
     for point in sorted(points):
         if not best or point[1] < best[-1][1]:
@@ -119,7 +120,7 @@ def _best(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _kind(row: SweepRow) -> str:
-    """What a recipe has in common with others: the scheme, and whether formats are chosen matrix by matrix."""
+    """The group of a recipe: the scheme, and whether formats are chosen matrix by matrix."""
     scheme = str(row.recipe.get("scheme", row.name))
     chosen = row.recipe.get("target_bytes", 0) != 0 or not is_ballast_format(str(row.recipe.get("linears", "")))
     return scheme if chosen else f"{scheme}, one format for all"

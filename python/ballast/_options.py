@@ -1,4 +1,4 @@
-"""From keyword arguments to the structs of the C++ API."""
+"""Converts keyword arguments to the structs of the C++ API."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ballast import _ballast
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Size: TypeAlias = int | str
-"""Bytes, or a text like "92MB" or "1.5GiB"."""
+"""Bytes, or a string like "92MB" or "1.5GiB"."""
 
 _UNITS = {"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12,
           "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 
 
 def filled(options: Any, **values: Any) -> Any:
-    """The struct with these fields; those that are None stay as they were."""
+    """Returns the struct with these fields set, except those that are None."""
     for name, value in values.items():
         if value is not None:
             setattr(options, name, value)
@@ -27,7 +27,7 @@ def filled(options: Any, **values: Any) -> Any:
 
 
 def named(kind: Any, option: str, name: str) -> Any:
-    """The enumerator of that name. Raises ValueError listing what there is."""
+    """Returns the enumerator of that name. Raises ValueError listing the names."""
     if name not in kind.__members__:
         raise ValueError(f"{option}: {name!r} is unknown; there are {', '.join(kind.__members__)}")
     return kind[name]
@@ -41,7 +41,7 @@ def one_of(option: str, name: str, names: Iterable[str]) -> str:
 
 
 def byte_count(option: str, size: Size) -> int:
-    """Raises ValueError for what is no size."""
+    """Raises ValueError for an invalid size."""
     if isinstance(size, str):
         match = re.fullmatch(r"(\d+\.?\d*|\.\d+) *([A-Za-z]*)", size)
         if match is None or match[2].lower() not in _UNITS:

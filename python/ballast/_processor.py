@@ -1,4 +1,4 @@
-"""What of the machine is used."""
+"""The use of the machine's processors."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from ballast import _ballast
 
 def use_processor(*, threads: int | None = None, pin: bool | None = None, target: str | None = None,
                   engine: str | None = None, bf16: bool | None = None) -> None:
-    """For all models from now on; call it before the first one is loaded. What is not said stays as it is.
+    """Sets options for all models; must be called before the first one is loaded. Absent options are not changed.
 
-    threads: that compute; at first OMP_NUM_THREADS, else the physical cores available.
-    pin: keep each on a core; at first not.
-    target: instruction set to hold the kernels to, one of simd_targets(); at first the best.
-    engine: who multiplies prompts in F32: "ballast", "onednn", or, as at first, "auto", whoever is faster.
-    bf16: round floats to BF16 before they are multiplied: faster, less exact.
+    threads: number of compute threads; default OMP_NUM_THREADS, else the available physical cores.
+    pin: bind each to a core; default False.
+    target: the kernels' instruction set, one of simd_targets(); default the best.
+    engine: the implementation of F32 products of prompts: "ballast", "onednn", or "auto" (default), the faster one.
+    bf16: round floats to BF16 before they are multiplied: faster, less accurate.
     """
     _ballast.use_threads(threads, pin)
     if target is not None:

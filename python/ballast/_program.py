@@ -1,4 +1,4 @@
-"""The program `ballast`, which the package brings along."""
+"""The program `ballast`, which is part of the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long jobs show how far they are."""
+"""The progress of long jobs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 Progress: TypeAlias = Callable[[str, int, int], None] | bool | None
 """`progress(stage, done, total)` is called a few times a second with the steps of a job's stage, and may raise to end
-the job. True shows a bar of tqdm, False nothing; None shows a bar where tqdm is installed and somebody looks: in a
-notebook, or where standard error is a terminal."""
+the job. True shows a bar of tqdm, False nothing; None shows a bar if tqdm is installed, in a notebook or if standard
+error is a terminal."""
 
 
 def in_notebook() -> bool:
@@ -22,7 +22,7 @@ def in_notebook() -> bool:
 
 
 class _Bars:
-    """A bar of tqdm for each stage. In a notebook one that is done makes room for the next: a sweep has dozens."""
+    """A bar of tqdm for each stage. In a notebook the next bar replaces a complete one, because a sweep has dozens."""
 
     def __init__(self, tqdm: Any) -> None:
         self._tqdm = functools.partial(tqdm, leave=not in_notebook())
@@ -43,13 +43,13 @@ class _Bars:
 
 
 def tell(line: str) -> None:
-    """What a job says beside its result."""
+    """Shows a job's message as a warning."""
     warnings.warn(line, RuntimeWarning, stacklevel=2)
 
 
 @contextlib.contextmanager
 def shown(progress: Progress) -> Iterator[Callable[[str, int, int], None] | None]:
-    """What the job calls."""
+    """Yields the callback for the job."""
     if callable(progress):
         yield progress
         return

@@ -1,15 +1,15 @@
-"""What ballast raises for bad input and for failing files."""
+"""Exceptions for bad input and for failing files."""
 
 from __future__ import annotations
 
 
 class Error(Exception):
-    """Something outside the program is wrong: a file, an option, a full disk.
+    """An error outside the program: in a file, an option, or because of a full disk.
 
-    The message is one line that says where, what is wrong and, where that helps, what to do.
+    The message is one line with the location, the problem and, if helpful, a remedy.
 
     Attributes:
-        place: a file, "file: tensor" or an option; None where the message names none.
+        place: a file, "file: tensor" or an option; None if the message names none.
         reason: the rest of the message.
     """
 
@@ -22,10 +22,9 @@ class Error(Exception):
 
 
 class FileError(Error):
-    """The system refused: a file that cannot be read or written, a full disk, too little memory. Trying again may
+    """An error of the system: a file that cannot be read or written, a full disk, too little memory. Trying again may
     help."""
 
 
 class UnsupportedError(Error):
-    """The input may well be sound, but it is of a kind that ballast does not read: an architecture, a type, a chat
-    template."""
+    """The input may be valid, but ballast does not support its kind: an architecture, a type, a chat template."""

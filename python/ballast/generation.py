@@ -1,4 +1,4 @@
-"""What a model writes, whole or while it comes."""
+"""Generated text, as a whole or as a stream."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import numpy as np
 from ballast.errors import Error
 
 OnStep: TypeAlias = Callable[[str, bool], bool]
-"""Hears each piece of text, and whether it is thinking; returns whether the generation goes on."""
+"""Receives each piece of text, and whether it is thinking; returns whether the generation continues."""
 
 
 @dataclass(frozen=True)
 class ReplyPart:
-    """A piece of what a model writes."""
+    """A piece of generated text."""
 
     kind: Literal["answer", "thinking"]
     text: str
@@ -30,26 +30,26 @@ class ReplyPart:
 
 @dataclass(frozen=True)
 class Generation:
-    """A text that a model wrote; `str()` of it is the text."""
+    """A generated text; `str()` of it is the text."""
 
     text: str
-    """Of a chat the answer alone."""
+    """In a chat only the answer."""
     ids: np.ndarray = field(repr=False)
-    """Token ids, int32 [tokens], one that ended the text included."""
+    """Token ids, int32 [tokens], including the one that ended the text."""
     finish: str
     """"stop", "length" or "cancelled\""""
     prompt_tokens: int
     cached_tokens: int
-    """Of the prompt: known from the last call, not read again."""
+    """Tokens of the prompt that were in the cache since the last call."""
     draft_tokens: int
-    """That were checked."""
+    """Checked draft tokens."""
     accepted_tokens: int
-    """Of them, those that the model chose too."""
+    """Accepted draft tokens."""
     prompt_seconds: float
     seconds: float
-    """Of the generated tokens."""
+    """For the generated tokens."""
     thinking: str = ""
-    """Of a chat: what the model wrote for itself, without the marks around it."""
+    """In a chat: the model's thinking, without its marks."""
     logprobs: np.ndarray | None = field(default=None, repr=False)
     """Natural logarithm of each token's probability, float64 [tokens]; with `logprobs`."""
     top: list[list[tuple[int, float]]] | None = field(default=None, repr=False)
@@ -82,7 +82,7 @@ def generation_of(result: Any, logprobs: int | None) -> Generation:
 
 
 class _Channel:
-    """From the thread that generates to whoever reads, by `for` or by `async for`."""
+    """A queue from the generating thread to the reader, which uses `for` or `async for`."""
 
     def __init__(self) -> None:
         self.cancelled = False
@@ -107,7 +107,8 @@ class _Channel:
             return self._items.popleft()
 
     def end_in_child(self) -> None:
-        """In a process that was forked, which lacks the thread that generates: it may have held the lock."""
+        """Resets the queue in a forked process, which does not have the generating thread: it may have held the
+        lock."""
         self._filled = threading.Condition()
         self._waiter = None
         self.put(Error("stream: the process was forked while the model wrote this text: generate it again in this "
@@ -134,8 +135,8 @@ _running: weakref.WeakKeyDictionary[threading.Thread, _Channel] = weakref.WeakKe
 
 @atexit.register
 def _end_all() -> None:
-    """A generation that still runs must not outlive the interpreter, which it calls. It ends at its next token, after a
-    prompt that it reads."""
+    """Ends running generations before the interpreter, which they call. They end at their next token, after the prompt
+    is read."""
     for thread, channel in list(_running.items()):
         channel.cancelled = True
         thread.join()
@@ -151,11 +152,11 @@ os.register_at_fork(after_in_child=_end_in_child)
 
 
 class Stream:
-    """Pieces of a text while a model writes it, for `for` or `async for`; a piece is a str of whole characters. Of a
-    chat these are the answer's; parts() has the thinking, too.
+    """Pieces of a text while it is generated, for `for` or `async for`; a piece is a str of whole characters. In a chat
+    they are the answer's; parts() also has the thinking.
 
-    A thread of its own generates. Leaving a `with` block, close(), and forgetting the stream end the generation at its
-    next token. Errors come out of the loop.
+    A separate thread generates. Leaving a `with` block, close(), and deleting the stream end the generation at its next
+    token. Errors are raised in the loop.
     """
 
     def __init__(self, generate: Callable[[OnStep], Generation]) -> None:
@@ -167,7 +168,7 @@ class Stream:
                 channel.put(ReplyPart("thinking" if thinking else "answer", text))
             return not channel.cancelled
 
-        # It knows the channel and not the stream, so that a stream that nobody reads any more ends it.
+        # The thread refers to the channel and not to the stream, so that deleting the stream ends it.
         def run() -> None:
             try:
                 channel.put(generate(on_step))
@@ -180,7 +181,8 @@ class Stream:
 
     @property
     def result(self) -> Generation:
-        """The whole generation; waits for its end, and passes over pieces that were not read. Raises what ended it."""
+        """The whole generation; waits for its end, and skips pieces that were not read. Raises the exception that ended
+        it."""
         try:
             while self._result is None:
                 self._took(self._channel.get())
@@ -192,7 +194,7 @@ class Stream:
         return self._result
 
     def close(self) -> None:
-        """Ends the generation at its next token; `result` is then what there is."""
+        """Ends the generation at its next token; `result` is then the text so far."""
         self._channel.cancelled = True
 
     def _took(self, item: Any) -> ReplyPart | None:
@@ -214,7 +216,7 @@ class Stream:
         raise StopIteration
 
     def parts(self) -> _Parts:
-        """What is left of the reply as ReplyPart, thinking and answer, for `for` or `async for`."""
+        """The rest of the reply as ReplyPart, thinking and answer, for `for` or `async for`."""
         return _Parts(self)
 
     def _next_part(self) -> ReplyPart | None:

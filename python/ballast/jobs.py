@@ -1,10 +1,9 @@
 """The program's jobs, with its flags as keyword arguments.
 
 `model` is a Hugging Face directory, a .gguf file, or a directory that ballast wrote. Jobs leave their old output or
-their new one, never a part; what was interrupted goes on when the same call is made again. They run without the
-interpreter's lock. Ctrl-C ends those that tell their progress at their next step; the others are short, but for
-`verify`, which ends after its sequence. They raise Error for bad input, ValueError for keyword arguments that mean
-nothing.
+their complete new one; an interrupted job continues when the same call is repeated. They release the interpreter's
+lock. Ctrl-C ends jobs with progress at their next step; the others are short, except `verify`, which ends after its
+sequence. They raise Error for bad input, ValueError for invalid keyword arguments.
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ from ballast.statistics import Statistics
 
 
 def inspect(model: PathLike) -> results.Inspection:
-    """What a model is, without running it."""
+    """Describes a model without running it."""
     fields = json.loads(_ballast.inspect(Path(model)))
     return results.from_fields(results.Inspection, fields | {"details": fields})
 
 
 def _check_output(place: PathLike, force: bool) -> None:
-    """Before a job that takes long."""
+    """Checks an output before a long job."""
     folder = Path(place).absolute().parent
     if not folder.is_dir():
-        raise FileError(f"{place}: cannot be written: {folder} is no folder", str(place))
+        raise FileError(f"{place}: cannot be written: {folder} is not a folder", str(place))
     if not force and os.path.lexists(place):
         raise Error(f"{place}: exists already; give another name, or force=True to replace it", str(place))
 
@@ -54,13 +53,13 @@ def calibrate(model: PathLike | Any, output: PathLike | None = None, *, text: Pa
               samples: int = 128, length: int | None = None, seed: int = 0,
               prefix: str | Iterable[int] | None = None, report: PathLike | None = None, force: bool = False,
               tokenizer: Any = None, progress: Progress = None) -> Statistics:
-    """Runs text through a model and records what its activations look like.
+    """Runs text through a model and records statistics of its activations.
 
     model: a path, or a model of transformers with its `tokenizer`, which is saved to a temporary directory.
-    output: statistics file to write; None: none is written, and an interrupted call begins anew.
-    text: UTF-8 files to run; none: text that the model writes itself.
-    samples: pieces of text, fewer where it is shorter. length: tokens of each; None: 512, or what the context has.
-    seed: of the choice of samples, or of the sampling.
+    output: statistics file to write; None: none is written, and an interrupted call starts over.
+    text: UTF-8 files to run; None: text that the model generates.
+    samples: pieces of text, fewer if it is shorter. length: tokens of each; None: 512, or the model's context.
+    seed: for the choice of samples, or for the sampling.
     prefix: tokens before every sample: "none", "auto" (those found massive) or ids.
     report: an HTML page to write. force: replaces existing files.
     """
@@ -93,16 +92,16 @@ def recipe_of(scheme: str | None, recipe: Recipe | PathLike | None, flags: Recip
 
 
 def _output_format(to: str, flags: RecipeFlags) -> str:
-    """What a scheme has of 16 bits beside integers, other files are rounded without; who names them is told."""
+    """Other programs' files cannot mix 16 bits and integers; a flag that requests it is an error."""
     name = one_of("to", to, _ballast.output_format_names())
     for flag in ("outliers", "wide_inputs"):
         if name != "ballast" and flags.get(flag):
-            raise ValueError(f"{flag} is for ballast's own files: to={to!r} has no place for 16 bits beside integers")
+            raise ValueError(f"{flag} is for ballast's own files: to={to!r} cannot mix 16 bits and integers")
     return name
 
 
 def convert_options(recipe: Recipe, preset: str | None = None, keep_rounding: bool = False) -> Any:
-    """A preset's rounding is for those who named the preset and no rounding."""
+    """A preset's rounding applies only if the preset was named and no rounding."""
     options = _ballast.ConvertOptions()
     options.recipe = recipe._recipe
     name = one_of("preset", preset or "balanced", _ballast.preset_names())
@@ -149,12 +148,13 @@ def convert(model: PathLike | Any, output: PathLike, *, to: str = "ballast", sch
 
     model: a path, or a model of transformers with its `tokenizer`, which is saved to a temporary directory first.
     output: directory to write; for to="gguf" a file.
-    to: whose files to write, rounded to their own types: "ballast", "gguf", "compressed-tensors", "mlx", "awq", "gptq".
-    scheme: "f32", "bf16", "w8a16", "w8a8" (where neither it nor a recipe is given), "w4a16", "w4a8".
-    recipe: one to start from in place of a scheme. flags: change either, see RecipeFlags.
+    to: the program whose files to write, rounded to its types: "ballast", "gguf", "compressed-tensors", "mlx", "awq",
+    "gptq".
+    scheme: "f32", "bf16", "w8a16", "w8a8" (default without a recipe), "w4a16", "w4a8".
+    recipe: replaces the scheme. flags: change either, see RecipeFlags.
     stats: what `calibrate` returned or wrote; None: a short calibration on `text` runs first.
-    preset: how much work goes into it: "fast", "balanced", "best".
-    text, samples: of that calibration. target_bpw: target_size as bits per weight.
+    preset: amount of work: "fast", "balanced", "best".
+    text, samples: for that calibration. target_bpw: target_size as bits per weight.
     deterministic: the same bytes for any number of MPI ranks. force: replaces an existing output.
     """
     with files_of(model, tokenizer) as files, statistics_file(stats) as statistics:
@@ -171,7 +171,7 @@ def plan(model: PathLike, *, to: str = "ballast", scheme: str | None = None, rec
          stats: Statistics | PathLike | None = None, preset: str | None = None,
          text: PathLike | Iterable[PathLike] = (), samples: int | None = None, target_bpw: float | None = None,
          **flags: Unpack[RecipeFlags]) -> results.ConversionPlan:
-    """What `convert` with these arguments will make and take, from the shapes of the model alone (--dry-run)."""
+    """Plans `convert` with these arguments from the shapes of the model: formats, size, time and memory (--dry-run)."""
     with statistics_file(stats) as statistics:
         options = _conversion(model, to, scheme, recipe, statistics, preset, text, samples, target_bpw, flags)
         return results.from_json(results.ConversionPlan, _ballast.plan_conversion(Path(model), options))
@@ -179,15 +179,15 @@ def plan(model: PathLike, *, to: str = "ballast", scheme: str | None = None, rec
 
 def explain(model: PathLike, *, to: str = "ballast", scheme: str | None = None,
             recipe: Recipe | PathLike | None = None, **flags: Unpack[RecipeFlags]) -> list[results.Fold]:
-    """What `convert` would do with each bias and gain of a model, and why (--explain)."""
+    """Explains what `convert` would do with each bias and gain of a model, and why (--explain)."""
     text = _ballast.explain(Path(model), recipe_of(scheme, recipe, flags)._recipe, _output_format(to, flags))
     return [results.from_fields(results.Fold, fold) for fold in json.loads(text)["folds"]]
 
 
 def export(model: PathLike, output: PathLike, *, to: str, force: bool = False,
            progress: Progress = None) -> results.Conversion:
-    """Writes a model that ballast wrote in the files of another program. Nothing is rounded: what these have no exact
-    place for is refused."""
+    """Writes a model that ballast wrote in the files of another program. Nothing is rounded: features that these files
+    cannot hold exactly are refused."""
     with shown(progress) as listener:
         report = _ballast.export(Path(model), Path(output), to, force, listener)
     return results.from_fields(results.Conversion, json.loads(report) | {"output": str(output)})
@@ -196,7 +196,7 @@ def export(model: PathLike, output: PathLike, *, to: str, force: bool = False,
 def verify(model: PathLike, expected: PathLike, *, tolerance: float = 1e-3) -> results.Verification:
     """Compares a model's logits with expected ones: a safetensors file with input_ids [batch, tokens] and logits
     [batch, tokens, vocab], or, for a model without a head, last_hidden_state. `ok`: no error is above `tolerance`, in
-    deviations of the expected values; unlike the program this returns either way."""
+    deviations of the expected values; unlike the program, this returns in both cases."""
     return results.from_json(results.Verification, _ballast.verify(Path(model), Path(expected), tolerance))
 
 
@@ -204,15 +204,15 @@ def evaluate(model: PathLike, *, text: PathLike, reference: PathLike | None = No
              chunks: int = 0, stream: int = 0, reference_cache: PathLike | None = None, per_position: bool = False,
              worst: int = 0, kv: str | None = None, window: int = 0, sinks: int = 0, activations: str = "int8",
              expert_memory: Size | None = None, progress: Progress = None) -> results.Evaluation:
-    """Perplexity on a text, as llama.cpp's tool defines it, and divergence from a reference.
+    """Measures perplexity on a text, by the definition of llama.cpp's tool, and divergence from a reference.
 
     text: a UTF-8 file. reference: model to compare with, usually the original.
-    context: tokens per chunk, of which the second half is scored. chunks: at most so many; 0: all of the text.
-    stream: scores so many tokens as one sequence instead of chunks. window, sinks: of a rolling cache.
-    reference_cache: a directory that keeps the reference's logits for other models on the same chunks.
-    per_position: figures by position, too. worst: so many positions that diverge most, too.
+    context: tokens per chunk, of which the second half is scored. chunks: maximum number; 0: all of the text.
+    stream: scores this many tokens as one sequence instead of chunks. window, sinks: for a rolling cache.
+    reference_cache: a directory that stores the reference's logits for other models on the same chunks.
+    per_position: adds figures by position. worst: adds this many positions that diverge most.
     kv: type of the cache, "f32" (the default), "f16" or "int8".
-    activations: of matrices in a GGUF or quantized by others. expert_memory: for the experts of a mixture.
+    activations: for matrices in a GGUF or quantized by other programs. expert_memory: for the experts of a mixture.
     """
     options = filled(_ballast.EvaluateOptions(), context=context, chunks=chunks, stream=stream,
                      per_position=per_position, worst=worst)
@@ -230,10 +230,10 @@ def evaluate(model: PathLike, *, text: PathLike, reference: PathLike | None = No
 def evaluate_choices(model: PathLike, *, choices: PathLike, reference: PathLike | None = None, delimiter: str = " ",
                      kv: str | None = None, activations: str = "int8", expert_memory: Size | None = None,
                      progress: Progress = None) -> results.ChoiceEvaluation:
-    """Multiple choice, as lm-evaluation-harness does it (`ballast eval --choices`).
+    """Evaluates multiple choice like lm-evaluation-harness (`ballast eval --choices`).
 
     choices: a file of lines {"question": TEXT, "choices": [TEXT, ...], "answer": INDEX}.
-    delimiter: what stands between question and choice.
+    delimiter: text between question and choice.
     """
     options = filled(_ballast.ChoiceOptions(), delimiter=delimiter)
     options.questions_file = Path(choices)
@@ -249,8 +249,8 @@ def evaluate_choices(model: PathLike, *, choices: PathLike, reference: PathLike 
 def compare_vectors(model: PathLike, *, vectors: PathLike, reference: PathLike, kv: str | None = None,
                     activations: str = "int8", expert_memory: Size | None = None,
                     progress: Progress = None) -> results.VectorComparison:
-    """How near a model's vectors of texts are to a reference's (`ballast eval --vectors`). vectors: a file with a text
-    in each line, at least two."""
+    """Compares a model's vectors of texts with a reference's (`ballast eval --vectors`). vectors: a file with one text
+    per line, at least two."""
     options = _ballast.VectorOptions()
     options.text_file = Path(vectors)
     options.reference = Path(reference)
@@ -270,10 +270,10 @@ def benchmark(model: PathLike, *, prompt: int = 512, generate: int = 128, depth:
               share_depth: bool = False, repetitions: int = 5, kv: str | None = None, window: int = 0, sinks: int = 0,
               activations: str = "int8", expert_memory: Size | None = None,
               progress: Progress = None) -> results.Benchmark:
-    """Speed beside the machine's limits, as llama-bench measures it.
+    """Measures speed like llama-bench, and the machine's limits.
 
-    prompt, generate: tokens of each test; 0: none. depth: tokens already in the cache. sequences: continued at once by
-    the generation test; share_depth: they have these tokens in common. repetitions: rounds that count.
+    prompt, generate: tokens of each test; 0: none. depth: tokens already in the cache. sequences: generated at once by
+    the generation test; share_depth: they share these tokens. repetitions: measured rounds.
     """
     if prompt == 0 and generate == 0:
         raise ValueError("prompt=0 and generate=0 leave nothing to measure")
@@ -290,7 +290,7 @@ def benchmark_speculation(model: PathLike, *, text: PathLike, draft: PathLike | 
                           window: int = 0, sinks: int = 0, activations: str = "int8",
                           expert_memory: Size | None = None,
                           progress: Progress = None) -> results.SpeculationBenchmark:
-    """What drafts gain where a text is continued (`ballast bench --text`)."""
+    """Measures the gain of drafts when a text is continued (`ballast bench --text`)."""
     options = filled(_ballast.SpeculationBenchmarkOptions(), draft_tokens=draft_tokens, temperature=temperature,
                      generate=generate, repetitions=repetitions)
     options.text_file = Path(text)

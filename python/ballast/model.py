@@ -1,4 +1,4 @@
-"""A loaded model: text to token ids and back, logits, vectors, and text that continues."""
+"""A loaded model: tokenization, logits, vectors, and generation."""
 
 from __future__ import annotations
 
@@ -20,71 +20,71 @@ from ballast.generation import Generation, OnStep, Stream, generation_of
 
 Ids: TypeAlias = Any
 """Token ids: a sequence of int, or an array of integers of one dimension that NumPy or DLPack reads (a torch tensor);
-one of int32 is read where it lies."""
+one of int32 is not copied."""
 
 Messages: TypeAlias = str | Iterable[Mapping[str, Any]]
-"""A conversation, {"role": ..., "content": ...} for each turn, or what the user says first. The chat template sees what
-else a turn has, reasoning_content or name, too."""
+"""A conversation, {"role": ..., "content": ...} for each turn, or the first message of the user. Other fields of a
+turn, such as reasoning_content or name, are passed to the chat template."""
 
-# Each keeps the cache of what it read last.
+# Each keeps the cache of its last call.
 _IDLE_GENERATORS = 1
 
 
 class GenerateFlags(TypedDict, total=False):
-    """How a text is continued."""
+    """Options of generation."""
 
     max_tokens: int
-    """128 unless said."""
+    """Default 128."""
     temperature: float
-    """0: the most likely token always. The default of `generate`; `chat` takes the model's generation_defaults."""
+    """0: always the most likely token, the default of `generate`; `chat` uses the model's generation_defaults."""
     top_k: int
     top_p: float
     min_p: float
-    """Tokens less likely than this part of the likeliest one are not chosen."""
+    """Tokens less likely than this fraction of the most likely one are not chosen."""
     repetition_penalty: float
-    """Divides positive logits of tokens that the prompt or the answer has."""
+    """Divides positive logits of tokens in the prompt or the answer."""
     presence_penalty: float
-    """Less from the logits of tokens that the answer has."""
+    """Subtracted from the logits of tokens in the answer."""
     frequency_penalty: float
-    """The same for each time that it has them."""
+    """Subtracted for each occurrence in the answer."""
     penalty_window: int | None
-    """All three penalties count the last so many tokens of prompt and answer; 0: none."""
+    """All three penalties count this many last tokens of prompt and answer; 0: none."""
     allowed_tokens: Sequence[int]
     """Only these tokens are chosen."""
     forbidden_sequences: Sequence[Sequence[int]]
-    """Sequences of tokens that the answer never has."""
+    """Token sequences that the answer never contains."""
     logit_bias: Mapping[int, float]
-    """What is added to logits of token ids, -100 to 100."""
+    """Values added to logits of token ids, -100 to 100."""
     seed: int
-    """The same gives the same tokens."""
+    """The same seed gives the same tokens."""
     stop: str | Sequence[str]
     """Generation ends before any of these."""
     stop_tokens: Sequence[int]
-    """And after any of these, besides the model's own."""
+    """Generation ends after any of these, in addition to the model's own."""
     ignore_eos: bool
     show_stop: bool
-    """The text has what ended it, too."""
+    """The text includes the stop string or token that ended it."""
     show_special_tokens: bool
-    """The text has special tokens, too."""
+    """The text includes special tokens."""
     min_tokens: int
     draft: Model
-    """A smaller model with the same tokens, which drafts some; the text stays the same."""
+    """A smaller model with the same tokenizer, which drafts tokens; the text stays the same."""
     draft_tokens: int
-    """At most so many are drafted at once, 8 unless said; 0: none."""
+    """Most tokens drafted at once, default 8; 0: none."""
     reply_format: str
-    """Of a chat: how the model marks its thinking, "think" or "harmony"; "auto", the default: as its chat template
-    does; "none": everything is the answer."""
+    """For chats: the marks of the model's thinking, such as "think" or "harmony"; "auto", the default: those of its
+    chat template; "none": all text is the answer."""
     logprobs: int
-    """Tell each token's log-probability, and so many of the most likely ones."""
+    """Returns each token's log-probability, and this many of the most likely ones."""
     kv: Literal["auto", "f16", "int8", "f32"]
     window: int
-    """Rolling cache: so many last tokens are kept, besides the first `sinks`."""
+    """Rolling cache: this many last tokens are kept, in addition to the first `sinks`."""
     sinks: int
 
 
 @dataclass(frozen=True)
 class Score:
-    """How likely a model finds a text."""
+    """The likelihood of a text by a model."""
 
     ids: np.ndarray = field(repr=False)
     """int32 [tokens]"""
@@ -105,7 +105,8 @@ class Score:
 
 
 def ids_array(ids: Ids) -> np.ndarray:
-    """int32 [tokens]; raises TypeError for what is no integers, ValueError for other shapes and ids out of range."""
+    """int32 [tokens]; raises TypeError for other types than integers, ValueError for other shapes and ids out of
+    range."""
     if not isinstance(ids, np.ndarray):
         ids = np.from_dlpack(ids) if hasattr(ids, "__dlpack__") else np.asarray(ids)
     if ids.ndim != 1:
@@ -124,7 +125,7 @@ def messages_list(messages: Messages) -> list[Any]:
 
 
 def _chat_message(message: Mapping[str, Any]) -> Any:
-    """Content that is no str (parts) goes to the template as it is; an assistant's may be missing."""
+    """Content that is not a str (parts) is passed to the template unchanged; an assistant's may be missing."""
     fields = {name: value for name, value in message.items() if name not in ("role", "content")}
     content = message.get("content") if message["role"] == "assistant" else message["content"]
     if content is not None and not isinstance(content, str):
@@ -148,21 +149,21 @@ def _options(flags: GenerateFlags) -> Any:
 
 
 class Tokenizer:
-    """A model's. Raises Error where the model came without one."""
+    """The tokenizer of a model. Raises Error if the model has none."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
 
     def encode(self, text: str, *, special_tokens: bool = True) -> list[int]:
-        """Ids of a text; with `special_tokens` also those that the model wants around every text (BOS)."""
+        """Ids of a text; with `special_tokens` also those that the model needs around every text (BOS)."""
         return self._model.encode(text, special_tokens)
 
     def decode(self, ids: Ids) -> str:
-        """The text of ids, special tokens left out."""
+        """The text of ids without special tokens."""
         return self._model.decode(ids_array(ids))
 
     def token_bytes(self, id: int) -> bytes:  # noqa: A002
-        """Of one token, special tokens' included; they may be a part of a UTF-8 sequence."""
+        """Bytes of a token, also of special ones; they may be a part of a UTF-8 sequence."""
         return self._model.token_bytes(id)
 
     @property
@@ -180,13 +181,13 @@ class Model:
     """A model in memory: a Hugging Face directory, a .gguf file, or a directory that ballast wrote.
 
     All methods may be called from any number of threads at once: generations then run as one batch on one set of
-    weights, and what one gives does not depend on the others. Raises Error for what cannot be read.
+    weights, and the result of one does not depend on the others. Raises Error for files that cannot be read.
 
-    activations: what the inputs become of matrices that a GGUF keeps in codes: "int8", "int16", or "float", for which
-    they are decoded. expert_memory: bytes for the experts of a mixture; the others are read when they are needed.
-    chat_template: a file with Jinja text in place of the model's own. context: tokens that a sequence shall have room
-    for, where the model has a longer context than its own. generation_config: "auto" samples chats as the model's
-    makers say where a call does not say otherwise; "none" as `generate` does.
+    activations: type of the inputs of matrices that a GGUF stores in codes: "int8", "int16", or "float", for which they
+    are decoded. expert_memory: bytes for the experts of a mixture; the others are read on demand.
+    chat_template: a file with Jinja text in place of the model's own. context: tokens that a sequence needs, for a
+    model with two contexts. generation_config: "auto": the model's sampling values are the defaults of `chat`; "none":
+    those of `generate`.
     """
 
     def __init__(self, path: PathLike, *, activations: str = "int8", expert_memory: Size | None = None,
@@ -221,13 +222,13 @@ class Model:
 
     @property
     def context_length(self) -> int:
-        """Tokens that a sequence can have, prompt and continuation together."""
+        """The largest number of tokens of a sequence, prompt and continuation together."""
         return self._model.context_length
 
     @property
     def generation_defaults(self) -> dict[str, float]:
-        """How the model's makers want its answers sampled, by the names of the arguments of `chat`: the temperature and
-        more of its generation_config.json. Empty where they do not say, and with generation_config="none"."""
+        """The model's recommended sampling values, by the names of the arguments of `chat`: the temperature and others
+        from its generation_config.json. Empty if it has none, and with generation_config="none"."""
         return self._model.generation_defaults
 
     @property
@@ -239,25 +240,25 @@ class Model:
                 f"context of {self.context_length} tokens>")
 
     def logits(self, ids: Ids) -> np.ndarray:
-        """Logits of a sequence of its own, float32 [tokens, vocab_size], with a cache in F32. Row i predicts token
+        """Logits of a new sequence, float32 [tokens, vocab_size], with a cache in F32. Row i predicts token
         i + 1. torch.from_dlpack() takes them without a copy."""
         return self._model.logits(ids_array(ids))
 
     def activations(self, ids: Ids, layer: int) -> np.ndarray:
-        """The residual stream after a layer, float32 [tokens, hidden_size], of a sequence of its own: what calibration
-        measures. Layers count from 1; 0 is the embedding."""
+        """The residual stream after a layer, float32 [tokens, hidden_size], of a new sequence: the values that
+        calibration measures. Layers count from 1; 0 is the embedding."""
         return self._model.activations(ids_array(ids), layer)
 
     def score(self, text: str | Ids) -> Score:
-        """How likely the model finds a text, with the special tokens that belong around it, or token ids."""
+        """The likelihood of a text, with the special tokens around it, or of token ids."""
         ids = ids_array(self.tokenizer.encode(text) if isinstance(text, str) else text)
         return Score(ids, self._model.log_probabilities(ids))
 
     def embed(self, texts: str | Sequence[str], *, pooling: Literal["mean", "cls", "last"] | None = None,
               normalized: bool | None = None, most_tokens: int | None = None, kv: str | None = None,
               progress: Progress = False) -> np.ndarray:
-        """A vector of each text, float32 [texts, size], or [size] of a single str. What is not said is what the model's
-        makers say. most_tokens: what a text has beyond is cut off."""
+        """A vector of each text, float32 [texts, size], or [size] of a single str. Absent options have the model's
+        values. most_tokens: longer texts are truncated."""
         options = filled(_ballast.EmbedOptions(), normalized=normalized, most_tokens=most_tokens)
         if pooling is not None:
             options.pooling = named(_ballast.Pooling, "pooling", pooling)
@@ -278,10 +279,10 @@ class Model:
                  **flags: Unpack[GenerateFlags]) -> Generation | Stream: ...
     def generate(self, prompt: str | Ids, *, stream: bool = False,
                  **flags: Unpack[GenerateFlags]) -> Generation | Stream:
-        """Continues a text, with the special tokens that belong around it, or token ids, which begin a context.
+        """Continues a text, with the special tokens around it, or token ids from the beginning of a context.
 
-        stream: returns at once pieces of the text as they come, for `for` or `async for`. What the prompt has in common
-        with the last call's is not read again. Raises Error where the context has no room for it.
+        stream: returns a stream of pieces immediately, for `for` or `async for`. The common beginning with the last
+        call's prompt is not read again. Raises Error if the context has no room for the prompt.
         """
         options = _options(flags)
         if isinstance(prompt, str):
@@ -302,10 +303,9 @@ class Model:
              **flags: Unpack[GenerateFlags]) -> Generation | Stream: ...
     def chat(self, messages: Messages, *, stream: bool = False, template_arguments: Mapping[str, Any] | None = None,
              **flags: Unpack[GenerateFlags]) -> Generation | Stream:
-        """Answers a conversation by the model's chat template. template_arguments: what the template sees besides,
-        {"enable_thinking": False} for some. Sampled by generation_defaults where the arguments do not say otherwise.
-        What the model thinks before it answers is `thinking` of the generation, and not in its text; a stream tells it
-        by parts(). Else as `generate`."""
+        """Answers a conversation by the model's chat template. template_arguments: arguments of the template, such as
+        {"enable_thinking": False}. The defaults of sampling are generation_defaults. The model's thinking is in
+        `thinking` of the generation, and not in its text; for a stream it is in parts(). Otherwise like `generate`."""
         options = _options({**self.generation_defaults, **flags})
         if template_arguments:
             options.template_arguments = json.dumps(dict(template_arguments))
@@ -326,7 +326,7 @@ class Model:
         return Stream(generate) if stream else generate(None)
 
     def _take_generator(self, draft: Model | None) -> Any:
-        """One that nobody uses; the last one knows the last call's context."""
+        """An idle generator, preferably the one with the last call's context."""
         with self._lock:
             for place, (known, generator) in enumerate(self._idle):
                 if known is draft:
@@ -344,7 +344,7 @@ _models: weakref.WeakSet[Model] = weakref.WeakSet()
 
 
 def _unlock_in_child() -> None:
-    """In a process that was forked, which may lack the thread that held a lock."""
+    """Replaces locks in a forked process, which may not have the thread that held one."""
     for model in _models:
         model._lock = threading.Lock()
 

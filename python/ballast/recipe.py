@@ -1,4 +1,4 @@
-"""What a conversion shall do."""
+"""The recipe of a conversion."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ballast._options import PathLike, Size, byte_count, one_of
 
 
 class RecipeFlags(TypedDict, total=False):
-    """The flags of `ballast convert` that change a recipe, by their names. What is absent leaves it as it is."""
+    """The flags of `ballast convert` that change a recipe, by their names. Absent flags change nothing."""
 
     bits: Literal[4, 5, 6, 8]
-    """Of the linears' weights."""
+    """Bits of the linears' weights."""
     group_size: Literal[32, 64, 128, "channel"]
     """Weights that share a scale."""
     scale_bits: Literal[8, 16]
-    """Of the groups' scales."""
+    """Bits of the groups' scales."""
     symmetric: bool
     """Weights without zero points; False: with one per group."""
     rounding: Literal["nearest", "search", "gptq"]
@@ -30,14 +30,14 @@ class RecipeFlags(TypedDict, total=False):
     activation_scales: Literal["token", "group"]
     """INT8 activations' scales: per token, or per token and group."""
     wide_inputs: float
-    """With INT8 activations and formats chosen: the inputs that INT8 hurts most keep 16 bits, before this share of the
+    """With INT8 activations and formats chosen: the inputs that INT8 hurts most keep 16 bits, for this share of the
     work, 0 to 1."""
     embedding: str
     """Format of the embedding: "int8-g64"."""
     head: str
     """Format of a head that is not the embedding."""
     format: Mapping[str, str]
-    """Formats of the tensors whose names match regular expressions; the first that matches wins."""
+    """Formats of the tensors whose names match regular expressions; the first match wins."""
     prefix: str | Iterable[int]
     """Tokens before every sequence: "none", "auto" or ids."""
     fold_norms: bool
@@ -102,7 +102,7 @@ def _apply(fields: dict[str, Any], flags: RecipeFlags) -> None:
     if "target_size" in flags:
         if any(flag in flags for flag in _CHOSEN_BY_SIZE):
             raise ValueError("target_size chooses what bits, group_size, scale_bits, symmetric, embedding and head "
-                             "would say; format fixes a matrix's format")
+                             "would set; format fixes a matrix's format")
         if not is_ballast_format(fields["linears"]):
             raise ValueError(f"target_size needs a scheme of integers, not {fields['scheme']}")
         fields["target_bytes"] = byte_count("target_size", flags["target_size"])
@@ -134,10 +134,10 @@ def _apply(fields: dict[str, Any], flags: RecipeFlags) -> None:
 
 
 class Recipe:
-    """What a conversion shall do, every choice of it.
+    """The recipe of a conversion, with all choices.
 
-    `Recipe("w4a16", rounding="gptq")` starts from a scheme, `Recipe.load("recipe.json")` from a file; either takes the
-    flags of `ballast convert`. Does not change. Raises Error for an unknown scheme or format, ValueError for flags that
+    `Recipe("w4a16", rounding="gptq")` starts from a scheme, `Recipe.load("recipe.json")` from a file; both accept the
+    flags of `ballast convert`. Immutable. Raises Error for an unknown scheme or format, ValueError for flags that
     contradict the scheme.
     """
 
@@ -154,12 +154,12 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any], **flags: Unpack[RecipeFlags]) -> Recipe:
-        """Fields as in a recipe file; those that are absent are the scheme's. Raises Error for an unknown one."""
+        """Fields as in a recipe file; absent ones have the scheme's values. Raises Error for an unknown one."""
         return cls._of(_ballast.parse_recipe(json.dumps(dict(fields)), "recipe"), flags, "recipe")
 
     @classmethod
     def load(cls, path: PathLike, **flags: Unpack[RecipeFlags]) -> Recipe:
-        """Raises FileError, and Error for a bad file."""
+        """Raises FileError, and Error for an invalid file."""
         return cls._of(_ballast.read_recipe(Path(path)), flags, str(path))
 
     @classmethod
@@ -182,7 +182,7 @@ class Recipe:
 
     @property
     def scheme(self) -> str:
-        """The name it started from: "w8a8"."""
+        """The scheme that gave the defaults: "w8a8"."""
         return self.to_dict()["scheme"]
 
     def __eq__(self, other: object) -> bool:

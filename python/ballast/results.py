@@ -1,4 +1,4 @@
-"""What jobs return. The fields are those of the program's --json; sizes are bytes, divergences nats per token, times
+"""Results of jobs. The fields are those of the program's --json; sizes are bytes, divergences nats per token, times
 seconds."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def from_json(kind: type[T], text: str) -> T:
 
 
 def from_fields(kind: Any, fields: dict[str, Any]) -> Any:
-    """The dataclass with these fields; those that it does not have are passed over, absent ones are its defaults."""
+    """Returns the dataclass with these fields; unknown ones are ignored, absent ones have its defaults."""
     hints = typing.get_type_hints(kind)
     known = {item.name for item in dataclasses.fields(kind)}
     return kind(**{name: _converted(hints[name], value) for name, value in fields.items() if name in known})
@@ -37,7 +37,7 @@ def _converted(hint: Any, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class TensorGroup:
-    """Tensors that are alike but for their layer."""
+    """Tensors that differ only in their layer."""
 
     name: str
     """"model.layers.*.mlp.down_proj.weight\""""
@@ -50,7 +50,7 @@ class TensorGroup:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a model is."""
+    """The description of a model."""
 
     architecture: str
     parameters: int
@@ -61,10 +61,10 @@ class Inspection:
     vocab_size: int
     context_length: int
     tokenizer: str
-    """Its kind, or why there is none."""
+    """Its kind, or why it has none."""
     tensor_groups: list[TensorGroup]
     advice: list[str]
-    """What ballast would do with it, a line each."""
+    """Possible next steps, one line each."""
     causal: bool = True
     tied_embeddings: bool = False
     details: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -73,7 +73,7 @@ class Inspection:
 
 @dataclass(frozen=True)
 class ConvertedGroup:
-    """Tensors that a conversion treated alike."""
+    """Tensors that a conversion treated in the same way."""
 
     name: str
     format: str
@@ -85,29 +85,30 @@ class ConvertedGroup:
     cost: float = 0.0
     """Divergence expected from its rounding, with a target size."""
     next_gain: float = 0.0
-    """How much of it a further byte for one of them would save."""
+    """The part of it that one more byte would save."""
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """What a conversion did."""
+    """The result of a conversion."""
 
     output: str
     bytes_before: int
     bytes_after: int
     bits_per_weight: float
     notes: list[str]
-    """What each pass did, a line each."""
+    """The effect of each pass, one line each."""
     groups: list[ConvertedGroup] = field(repr=False)
     expected_divergence: float | None = None
-    """That rounding is expected to cost, where formats were chosen."""
+    """The expected cost of rounding, if formats were chosen automatically."""
 
 
 @dataclass(frozen=True)
 class PlannedGroup:
     name: str
     format: str
-    """"int8-g64", or, where formats are chosen, the smallest and the largest: "nl4-g128-s8 to int8-g32-s8\""""
+    """"int8-g64", or, if formats are chosen automatically, the smallest and the largest: "nl4-g128-s8 to
+    int8-g32-s8\""""
     tensors: int
     weights: int
     bytes_before: int
@@ -117,7 +118,7 @@ class PlannedGroup:
 
 @dataclass(frozen=True)
 class ConversionPlan:
-    """What a conversion will make and take."""
+    """The expected result and cost of a conversion."""
 
     bytes_before: int
     least_bytes: int
@@ -132,7 +133,7 @@ class ConversionPlan:
 
 @dataclass(frozen=True)
 class Fold:
-    """What a conversion does with a bias or a gain, and why."""
+    """The treatment of a bias or a gain by a conversion, with the reason."""
 
     what: str
     outcome: str
@@ -143,7 +144,8 @@ class Fold:
 
 @dataclass(frozen=True)
 class Verification:
-    """How far logits are from expected ones; of a model without a head hidden values, without the last two figures."""
+    """The difference of logits from expected ones; for a model without a head of hidden values, without the last two
+    figures."""
 
     ok: bool
     max_abs_error: float
@@ -167,7 +169,7 @@ class PositionRange:
 
 @dataclass(frozen=True)
 class StreamSegment:
-    """Figures of a stretch of a stream."""
+    """Figures of a segment of a stream."""
 
     first: int
     tokens: int
@@ -191,7 +193,7 @@ class DivergentToken:
     position: int
     context: str
     next: Prediction
-    """The token that follows in the text."""
+    """The next token of the text."""
     top: Prediction
     reference_top: Prediction
     kl: float
@@ -199,34 +201,34 @@ class DivergentToken:
 
 @dataclass(frozen=True)
 class ExpertFigures:
-    """What leaving a mixture's experts on disk came to (`expert_memory`)."""
+    """Statistics of the expert cache (`expert_memory`)."""
 
     hit_rate: float
-    """Share of what layers needed that was in memory already."""
+    """Share of the needed experts that were in memory."""
     used: int
-    """Experts that layers needed, each once for all tokens that pass a layer together."""
+    """Experts that layers needed, each once per layer and batch of tokens."""
     loaded_bytes: int
-    """Of those that were not in memory."""
+    """Bytes of the loaded experts."""
     experts: int
     """Of the model."""
     in_memory: int
-    """Of these, at the end."""
+    """Experts in memory at the end."""
     bytes: int
-    """That they take."""
+    """Bytes of these experts."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well a model predicts a text. Without a reference, what compares with it is None."""
+    """The quality of a model's predictions on a text. Without a reference, the comparisons with it are None."""
 
     tokens: int
-    """Scored."""
+    """Scored tokens."""
     ppl: float
     ppl_stderr: float
     file_bytes: int
     bits_per_weight: float
     seconds: float | None = None
-    """Spent in the forward passes; not told of a sweep's."""
+    """Time of the forward passes; not set in a sweep."""
     chunks: int = 0
     reference_ppl: float | None = None
     kl_mean: float | None = None
@@ -243,7 +245,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class ChoiceEvaluation:
-    """How often a model finds the right answer the most likely one. Shares; `norm`: most likely per character."""
+    """How often the right answer is the most likely one. Shares; `norm`: most likely per character."""
 
     questions: int
     acc: float
@@ -265,7 +267,7 @@ class ChoiceEvaluation:
 
 @dataclass(frozen=True)
 class VectorComparison:
-    """How near the vectors of texts are to those of a reference."""
+    """Comparison of the vectors of texts with those of a reference."""
 
     texts: int
     tokens: int
@@ -283,7 +285,7 @@ class VectorComparison:
 
 @dataclass(frozen=True)
 class EngineChoice:
-    """Who multiplies floats, for so many tokens at once."""
+    """The implementation of float GEMM for a number of tokens."""
 
     tokens: int
     engine: str
@@ -318,20 +320,20 @@ class BenchmarkResult:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Speed beside the machine's limits, which were measured in the same run."""
+    """Speed and the machine's limits, which were measured in the same run."""
 
     results: list[BenchmarkResult]
     machine: Machine
     load_seconds: float
     peak_rss_bytes: int | None = None
-    """Of the process; not told of a sweep's."""
+    """Of the process; not set in a sweep."""
     experts: ExpertFigures | None = None
     """With `expert_memory`."""
 
 
 @dataclass(frozen=True)
 class SpeculationBenchmark:
-    """What speculative decoding gains on a text."""
+    """The gain of speculative decoding on a text."""
 
     prompt_tokens: int
     generated_tokens: int

@@ -1,4 +1,4 @@
-"""What calibration measured on a model's activations."""
+"""Statistics of a model's activations from a calibration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SINK_SHARE: float = _ballast.SINK_SHARE
-"""Share of attention on the first token from which a head counts as a sink head."""
+"""The share of attention to the first token from which a head counts as a sink head."""
 
 TOP_VALUE = np.dtype([("layer", "i4"), ("value", "f4"), ("times_median", "f8"), ("sample", "i8"), ("position", "i8"),
                       ("token", "i4"), ("channel", "i8")])
@@ -28,15 +28,15 @@ TOP_VALUE = np.dtype([("layer", "i4"), ("value", "f4"), ("times_median", "f8"), 
 
 @dataclass(frozen=True)
 class MassiveToken:
-    """A token that carries massive values."""
+    """A token with massive values."""
 
     token: int
-    """Its id; -1: whichever is first in a sample."""
+    """Its id; -1: the first token of a sample."""
     text: str
     position: int
     """The earliest at which it was massive."""
     samples: int
-    """In which it is massive."""
+    """Samples in which it is massive."""
 
 
 class ChannelRanges:
@@ -48,20 +48,20 @@ class ChannelRanges:
         self.mean: np.ndarray = channels.mean
         self.mean_square: np.ndarray = channels.mean_square
         self.ordinary_absmax: np.ndarray = channels.ordinary_absmax
-        """Absmax without massive tokens; empty where it was not recorded."""
+        """Absmax without massive tokens; empty if not recorded."""
         self.absmax: np.ndarray = channels.absmax
 
 
 class InputSummary(ChannelRanges):
-    """What some linears read together: q, k and v share theirs, so do gate and up."""
+    """An input that several linears share, as q, k and v do, or gate and up."""
 
     def __init__(self, measured: Any) -> None:
         super().__init__(measured.channels)
         self.linears: list[str] = measured.linears
         self.absmax_ratio: float = measured.absmax_ratio
-        """Largest channel's absmax over the median channel's."""
+        """The largest channel's absmax divided by the median channel's."""
         self.outlier_channels = np.array(measured.outlier_channels, dtype=np.int64)
-        """Those whose absmax on ordinary tokens is at least 6 times the median channel's, ascending."""
+        """Channels whose absmax on ordinary tokens is at least 6 times the median channel's, ascending."""
 
     def __repr__(self) -> str:
         return (f"<InputSummary of {self.linears[0]}, {self.min.size} channels, "
@@ -70,7 +70,7 @@ class InputSummary(ChannelRanges):
 
 @dataclass(frozen=True)
 class KeysAndValues:
-    """Of a layer: channel = kv_head * head_size + i; keys after rotation. Empty where the layer does not attend."""
+    """Of a layer: channel = kv_head * head_size + i; keys after rotation. Empty for a layer without attention."""
 
     keys: ChannelRanges
     values: ChannelRanges
@@ -78,21 +78,21 @@ class KeysAndValues:
 
 @dataclass(frozen=True)
 class Experts:
-    """What a mixture's router did in a layer."""
+    """How a mixture's router distributed tokens in a layer."""
 
     layer: int
     tokens: np.ndarray
-    """That each expert got, uint64 [experts]."""
+    """Tokens of each expert, uint64 [experts]."""
     stand_ins: np.ndarray
-    """Tokens that were not sent to it and on which it was measured, too, uint64 [experts]."""
+    """Tokens that were not routed to it and on which it was measured, too, uint64 [experts]."""
     entropy: float
-    """Of the choice, in bits: log2(experts) where all are chosen alike."""
+    """Entropy of the choice in bits: log2(experts) if all are chosen equally often."""
     starved: np.ndarray
-    """Experts that got fewer tokens than they have columns, int64, ascending."""
+    """Experts with fewer tokens than columns, int64, ascending."""
 
 
 class Statistics:
-    """What `calibrate` measured. Layers count from 1, 0 is the embedding's output.
+    """The result of `calibrate`. Layers count from 1; 0 is the embedding's output.
 
     A value of a layer's output is massive when its magnitude is above 100 and at least 1000 times the layer's median
     (Sun et al. 2024, arXiv:2402.17762).
@@ -101,27 +101,27 @@ class Statistics:
     """
 
     def __init__(self, measured: Any) -> None:
-        """Of what the extension gives; users call `calibrate` or `Statistics.load`."""
+        """Wraps the extension's object; users call `calibrate` or `Statistics.load`."""
         self._measured = measured
 
     @classmethod
     def load(cls, path: PathLike) -> Statistics:
-        """Reads a file of `ballast calibrate`. Raises FileError, and Error for a file that is no complete one."""
+        """Reads a file of `ballast calibrate`. Raises FileError, and Error for an incomplete file."""
         return cls(_ballast.load_statistics(Path(path)))
 
     def save(self, path: PathLike, *, force: bool = False) -> None:
-        """Written whole or not at all; an existing file is an Error unless `force`."""
+        """Writes the file completely or not at all; an existing file is an Error unless `force`."""
         _ballast.save_statistics(self._measured, Path(path), force)
 
     def page(self) -> str:
-        """One self-contained HTML page that shows all this."""
+        """One self-contained HTML page with these statistics."""
         return _ballast.calibration_page(self._measured)
 
     def save_page(self, path: PathLike, *, force: bool = False) -> None:
         _ballast.save_calibration_page(self._measured, Path(path), force)
 
     def to_dict(self) -> dict[str, Any]:
-        """What `ballast calibrate --json` prints."""
+        """The object that `ballast calibrate --json` prints."""
         return json.loads(_ballast.statistics_json(self._measured))
 
     @property
@@ -131,7 +131,7 @@ class Statistics:
 
     @property
     def text(self) -> str:
-        """Where the text came from."""
+        """The source of the text."""
         return self._measured.text
 
     @property
@@ -149,17 +149,17 @@ class Statistics:
 
     @property
     def tokens(self) -> np.ndarray:
-        """What was run, int32 [samples, length]."""
+        """The tokens that were run, int32 [samples, length]."""
         return self._measured.tokens
 
     @property
     def prefix(self) -> np.ndarray:
-        """What was in front of every sample, int32 ids."""
+        """The tokens before every sample, int32 ids."""
         return self._measured.prefix
 
     @functools.cached_property
     def medians(self) -> np.ndarray:
-        """Of the magnitudes of each layer's output, float64 [layers + 1]."""
+        """Medians of the magnitudes of each layer's output, float64 [layers + 1]."""
         return np.array([layer.median for layer in self._measured.layers])
 
     @functools.cached_property
@@ -170,7 +170,7 @@ class Statistics:
     @functools.cached_property
     def top_values(self) -> np.ndarray:
         """The largest values of each layer's output, one for each of the largest channels: a structured array of
-        TOP_VALUE, by layer and falling magnitude."""
+        TOP_VALUE, by layer and in descending order of magnitude."""
         rows = [(layer.layer, top.value, abs(top.value) / layer.median if layer.median > 0 else np.inf, top.sample,
                  top.position, top.token, top.channel) for layer in self._measured.layers for top in layer.top]
         return np.array(rows, dtype=TOP_VALUE)
@@ -193,7 +193,7 @@ class Statistics:
 
     @property
     def sink_share(self) -> np.ndarray:
-        """Mean attention on the first token over all queries after it, float32 [layers, heads]; row 0 is layer 1."""
+        """Mean attention to the first token over all queries after it, float32 [layers, heads]; row 0 is layer 1."""
         return self._measured.sink_share
 
     @property
@@ -203,24 +203,24 @@ class Statistics:
 
     @functools.cached_property
     def inputs(self) -> list[InputSummary]:
-        """What linears read, in the order of the forward pass."""
+        """The inputs of linears, in the order of the forward pass."""
         return [InputSummary(measured) for measured in self._measured.inputs]
 
     @functools.cached_property
     def key_values(self) -> list[KeysAndValues]:
-        """Of each layer."""
+        """Keys and values of each layer."""
         return [KeysAndValues(ChannelRanges(pair.keys), ChannelRanges(pair.values))
                 for pair in self._measured.key_values]
 
     @functools.cached_property
     def experts(self) -> list[Experts]:
-        """Of each layer with routed experts."""
+        """Statistics of each layer with routed experts."""
         return [Experts(layer.layer, layer.tokens, layer.stand_ins, layer.entropy,
                         np.array(layer.starved, dtype=np.int64)) for layer in self._measured.experts]
 
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each of `inputs`: its first linear, channels, absmax, absmax_ratio and the number of outlier
-        channels. Needs pandas; `pandas.DataFrame(statistics.top_values)` is the same of massive values."""
+        channels. Needs pandas; `pandas.DataFrame(statistics.top_values)` is the table of large values."""
         import pandas
 
         return pandas.DataFrame({
@@ -232,8 +232,8 @@ class Statistics:
         })
 
     def plot(self) -> Figure:
-        """A figure of matplotlib: magnitudes of each layer's output, attention on the first token by layer and head,
-        and how far the channels are apart that linears read. `.savefig("statistics.png")` writes it."""
+        """A figure of matplotlib: magnitudes of each layer's output, attention to the first token by layer and head,
+        and the spread of the channels of linears' inputs. `.savefig("statistics.png")` writes it."""
         return statistics_figure(self)
 
     def __repr__(self) -> str:

@@ -27,7 +27,7 @@ _DEFAULT_BITS = (7.0, 6.25, 5.5, 4.75)
 
 @dataclass(frozen=True)
 class SweepFormat:
-    """How many of a model's weights are stored in a format, and what they take."""
+    """The number of weights in a format, and their bytes."""
 
     name: str
     weights: int
@@ -36,7 +36,7 @@ class SweepFormat:
 
 @dataclass(frozen=True)
 class SweepRow:
-    """What one recipe came to."""
+    """The results of one recipe."""
 
     name: str
     recipe: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -44,7 +44,7 @@ class SweepRow:
     evaluation: Evaluation | None = None
     benchmark: Benchmark | None = None
     error: str | None = None
-    """Why what is absent above is absent."""
+    """Why a result above is absent."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Sweep:
     program: str
     rows: list[SweepRow]
     folder: str = ""
-    """Where the page, the table and what is needed to continue lie."""
+    """The folder of the page, the table and the progress."""
 
     def page(self) -> str:
         """One self-contained HTML page: divergence over size and over speed, and all figures."""
@@ -84,9 +84,9 @@ class Sweep:
         return pandas.DataFrame(rows)
 
     def plot(self) -> Figure:
-        """A figure of matplotlib: divergence over size and, where it was measured, over speed, a point for each recipe,
-        but for those below 1e-5, which are the original but for rounding of sums. A line joins what nothing beats.
-        Raises ValueError where there is none to draw."""
+        """A figure of matplotlib: divergence over size and, if it was measured, over speed, with a point for each
+        recipe, except those below 1e-5, which differ from the original only by the rounding of sums. A line joins the
+        points that no other beats. Raises ValueError if there is nothing to draw."""
         return sweep_figure(self)
 
     def _repr_html_(self) -> str:
@@ -94,7 +94,7 @@ class Sweep:
 
 
 def _size_name(size: float) -> str:
-    """Three digits at least, for neighbouring sizes are a tenth apart."""
+    """At least three digits, because neighbouring sizes may differ by a tenth."""
     if size < 1e3:
         return f"{size:.0f}B"
     small = size < 1e6
@@ -125,17 +125,17 @@ def sweep(model: PathLike, output: PathLike, *, text: PathLike, schemes: Iterabl
           stats: Statistics | PathLike | None = None, calibration_text: PathLike | Iterable[PathLike] = (),
           context: int = 512, chunks: int = 0, bench: bool = True, peers: PathLike | None = None,
           keep_models: bool = False, progress: Progress = None) -> Sweep:
-    """Converts a model by many recipes, compares what comes out with the original and times it.
+    """Converts a model by many recipes, compares the results with the original and measures their speed.
 
-    output: a directory for table, page and what is needed to continue; results in it are used again.
-    text, context, chunks: as of `evaluate`.
-    schemes: as of `convert`, or with a size: "w4a8@92MB". sizes: of w4a16. recipe: files. None of them: from 8 bits for
+    output: a directory for table, page and progress; results in it are used again.
+    text, context, chunks: see `evaluate`.
+    schemes: see `convert`, or with a size: "w4a8@92MB". sizes: for w4a16. recipe: files. Without these: from 8 bits for
     a weight to fewer than 5.
-    preset: how much work goes into each. stats: what `calibrate` returned or wrote; None: one calibration for all, on
+    preset: amount of work for each. stats: what `calibrate` returned or wrote; None: one calibration for all, on
     `calibration_text`. bench: measure speed, too. peers: CSV with other programs' figures for the page.
     keep_models: in the directory's models/.
 
-    A recipe that fails has an `error` in its row, and the others go on.
+    A recipe that fails has an `error` in its row, and the others continue.
     """
     one_of("preset", preset, _ballast.preset_names())
     calibration_files = paths(calibration_text)
@@ -150,7 +150,7 @@ def sweep(model: PathLike, output: PathLike, *, text: PathLike, schemes: Iterabl
     options = filled(_ballast.SweepOptions(), context=context, chunks=chunks, keep_models=keep_models)
     options.recipes = recipes or _default_recipes(model, preset)
     options.text_file = Path(text)
-    # As many as a conversion without statistics would take, so that either way gives the same model.
+    # The number of samples of a conversion without statistics, so that both give the same model.
     options.calibration = convert_options(Recipe(), preset).calibration
     options.calibration.text_files = calibration_files
     options.benchmark = benchmark_options() if bench else None

@@ -1,9 +1,9 @@
-"""lm-evaluation-harness on models of ballast, in the same process.
+"""Runs lm-evaluation-harness on models of ballast, in the same process.
 
     python -m ballast.lm_eval run --model ballast --model_args path=smollm2-w8a8 --tasks lambada_openai
 
 is `lm_eval` with the model `ballast`, and so is `lm_eval.simple_evaluate(model="ballast", ...)` once `ballast.lm_eval`
-has been imported. Tokens, windows and what is cut off where a text is too long are those of the harness's `hf`.
+has been imported. Tokens, windows and the truncation of long texts are those of the harness's `hf`.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def _named_token(model: Model, name: str) -> int | None:
 class BallastLM(TemplateLM):
     """Options are the harness's model_args.
 
-    path (or pretrained): the model. batch_size: requests at once; those that begin alike are one after the other, which
-    reads what they have in common once. max_length: tokens of a text; None: the model's context. kv: type of the cache.
+    path (or pretrained): the model. batch_size: requests at once; those with a common beginning are adjacent, so that
+    it is read once. max_length: tokens of a text; None: the model's context. kv: type of the cache.
     activations, expert_memory, chat_template, context: as of Model. prefix_token_id: before texts without a context.
     """
 
@@ -100,10 +100,10 @@ class BallastLM(TemplateLM):
         return self.model.tokenizer.encode(string, special_tokens=add_special_tokens)
 
     def _in_parallel(self, work: Callable[[Iterable[int], threading.Event], None], order: list[int]) -> None:
-        """Slices of `order` by as many threads as a batch has requests; the engine makes one batch of their steps.
+        """Processes slices of `order` with one thread per request of a batch; the engine merges their steps into one
+        batch.
 
-        The event is set when one of them failed or Ctrl-C came: then a slice has no further index, and the request that
-        runs shall end.
+        The event is set after a failure or Ctrl-C: then a slice ends, and the running request should end, too.
         """
         slices = np.array_split(order, min(len(order), self.batch_size * _SLICES)) if order else []
         ended = threading.Event()
@@ -172,7 +172,7 @@ class BallastLM(TemplateLM):
                     if most >= self.max_length:
                         raise ValueError(f"max_gen_toks: {most} leave no room in a context of {self.max_length}")
                     sampling: Any = {name: options[name] for name in _SAMPLING if options.get(name) is not None}
-                    # The same text with several tries, whose samples shall differ.
+                    # Several tries of the same text need different samples.
                     sampling["seed"] = sampling.get("seed", 0) + index
                     stream = self.model.generate(prompts[index][-(self.max_length - most):], max_tokens=most,
                                                  temperature=options.get("temperature", 0.0), stop=options["until"],

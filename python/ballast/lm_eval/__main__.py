@@ -1,4 +1,4 @@
-"""`python -m ballast.lm_eval`: the evaluation harness, which knows the model `ballast` by then."""
+"""`python -m ballast.lm_eval`: the evaluation harness with the model `ballast`."""
 
 from lm_eval.__main__ import cli_evaluate
 
