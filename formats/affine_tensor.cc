@@ -31,7 +31,7 @@ kernels::QuantizedMatrix packed_affine(const AffineTensor& tensor) {
     const std::uint8_t* codes = tensor.codes.data() + row * packed_row_bytes(tensor.cols, tensor.bits);
     kernels::unpack_codes(codes, tensor.bits, {dst, tensor.cols});
   };
-  const ForeignMatrix matrix = foreign_matrix(std::move(groups));
+  const CodecMatrix matrix = codec_matrix(std::move(groups));
   assert(matrix.form);
   return {*matrix.form, matrix.read_row};
 }

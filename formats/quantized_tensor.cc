@@ -8,6 +8,8 @@
 
 #include "ballast/error.h"
 #include "formats/scale_codes.h"
+#include "kernels/matrix/bit_packing.h"
+#include "kernels/matrix/float_matrix.h"
 
 namespace ballast::formats {
 
@@ -146,6 +148,26 @@ QuantizedTensor::QuantizedTensor(const QuantizedView& view)
       outlier_columns(view.outlier_columns.begin(), view.outlier_columns.end()),
       outlier_type(view.outlier_type),
       outlier_weights(values_of<std::uint16_t>(view.outlier_weights)) {}
+
+void unpack_row(const QuantizedView& matrix, std::size_t row, std::span<std::uint8_t> codes) {
+  kernels::unpack_codes(matrix.codes.data() + row * packed_row_bytes(matrix.cols, matrix.bits), matrix.bits, codes);
+}
+
+std::vector<float> group_scales(const QuantizedView& matrix, std::size_t row) {
+  std::vector<float> scales(matrix.groups());
+  kernels::to_float(matrix.scales.data() + row * scales.size() * sizeof(std::uint16_t),
+                    scale_float_type(matrix.scale_type), scales.size(), scales.data());
+  return scales;
+}
+
+std::vector<std::uint8_t> group_zeros(const QuantizedView& matrix, std::size_t row) {
+  const int middle = matrix.nonlinear ? kNonlinearZero : 1 << (matrix.bits - 1);
+  std::vector<std::uint8_t> zeros(matrix.groups(), static_cast<std::uint8_t>(middle));
+  if (matrix.zeros.empty()) return zeros;
+  const std::size_t row_bytes = packed_row_bytes(zeros.size(), matrix.bits);
+  kernels::unpack_codes(matrix.zeros.data() + row * row_bytes, matrix.bits, zeros);
+  return zeros;
+}
 
 std::vector<files::TensorPlan> quantized_plans(const std::string& module, const QuantizedShape& shape) {
   const WeightFormat& format = shape.format;

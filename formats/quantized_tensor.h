@@ -38,6 +38,15 @@ struct QuantizedTensor {
   QuantizedView view() const;
 };
 
+/// Unpacks the codes of row `row`; `codes` has cols.
+void unpack_row(const QuantizedView& matrix, std::size_t row, std::span<std::uint8_t> codes);
+
+/// Returns the scales of a row's groups, [groups()].
+std::vector<float> group_scales(const QuantizedView& matrix, std::size_t row);
+
+/// Returns the zero points of a row's groups, [groups()]; of a codebook those of its values.
+std::vector<std::uint8_t> group_zeros(const QuantizedView& matrix, std::size_t row);
+
 /// What the parts of a quantized matrix depend on.
 struct QuantizedShape {
   std::size_t rows = 0;

@@ -1,31 +1,44 @@
 // AWQ as its GEMM kernels have it: 4 bits, eight rows to a word, in an order of their own.
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <utility>
 
 #include "ballast/error.h"
-#include "formats/codecs/foreign_format.h"
+#include "formats/codecs/code_words.h"
+#include "formats/codecs/codec.h"
+#include "formats/codecs/codec_parts.h"
 #include "formats/codecs/integer_groups.h"
 #include "formats/codecs/module_tensors.h"
+#include "formats/float_type.h"
+#include "kernels/matrix/bit_packing.h"
 
 namespace ballast::formats {
 
 namespace {
 
 using files::Checkpoint;
+using files::TensorPlan;
+using nlohmann::json;
 
+constexpr int kAwqBits = 4;
 constexpr std::size_t kAwqRowsOfWord = 8;
+constexpr std::size_t kUsualAwqGroupSize = 128;
 
-/// The place in a word of each of its eight rows: nibble i holds row 0, 2, 4, 6, 1, 3, 5, 7.
-constexpr std::array<unsigned, kAwqRowsOfWord> kAwqNibbles = {0, 4, 1, 5, 2, 6, 3, 7};
-
-std::uint8_t awq_code(const std::byte* words, std::size_t row) {
-  std::uint32_t word = 0;
-  std::memcpy(&word, words + row / kAwqRowsOfWord * sizeof(word), sizeof(word));
-  return static_cast<std::uint8_t>(word >> (4 * kAwqNibbles[row % kAwqRowsOfWord]) & 15U);
+/// Returns where a row's code is in the words of all rows: nibble i of a word has row 0, 2, 4, 6, 1, 3, 5, 7 of eight.
+std::size_t awq_position(std::size_t row) {
+  constexpr std::array<std::size_t, kAwqRowsOfWord> kNibbles = {0, 4, 1, 5, 2, 6, 3, 7};
+  return row / kAwqRowsOfWord * kAwqRowsOfWord + kNibbles[row % kAwqRowsOfWord];
 }
 
-/// AutoAWQ divides what an activation returns by a tensor of its own where no matrix before it can take that over
+std::uint8_t awq_code(const std::byte* words, std::size_t row) {
+  return static_cast<std::uint8_t>(code_at(words, 1, awq_position(row), kAwqBits));
+}
+
+void put_awq_code(std::uint8_t code, std::uint32_t* words, std::size_t row) {
+  put_code(code, words, 1, awq_position(row), kAwqBits);
+}
+
+/// AutoAWQ divides the output of an activation by a tensor of its own where no matrix before it can take that over
 /// (StarCoder2, Falcon): the forward pass here has no such step.
 void refuse_scaled_activation(const Checkpoint& checkpoint, const std::string& module) {
   const std::string scales = module.substr(0, module.rfind('.') + 1) + "act.scales";
@@ -33,14 +46,14 @@ void refuse_scaled_activation(const Checkpoint& checkpoint, const std::string& m
   throw Error(checkpoint.path().string() + ": " + scales, "scales an activation, which ballast does not do");
 }
 
-class AwqFormat : public ForeignFormat {
+class AwqReader : public CodecReader {
  public:
-  explicit AwqFormat(const files::JsonReader& quantization) {
+  explicit AwqReader(const files::JsonReader& quantization) {
     std::string version = quantization.text("version", "gemm");
     std::ranges::transform(version, version.begin(), [](unsigned char c) { return std::tolower(c); });
     if (version != "gemm") quantization.fail("version", "'" + version + "' is not read: gemm is");
     const std::string_view bits_field = quantization.has("bits") ? "bits" : "w_bit";
-    if (quantization.at(bits_field).integer<int>() != 4) quantization.fail(bits_field, "must be 4");
+    if (quantization.at(bits_field).integer<int>() != kAwqBits) quantization.fail(bits_field, "must be 4");
     const std::string_view group_field = quantization.has("group_size") ? "group_size" : "q_group_size";
     const auto group_size = quantization.at(group_field).integer<std::int64_t>(-1, 1 << 30);
     group_size_ = group_size > 0 ? static_cast<std::size_t>(group_size) : 0;
@@ -56,17 +69,17 @@ class AwqFormat : public ForeignFormat {
     return words * kAwqRowsOfWord;
   }
 
-  ForeignTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                                 std::size_t cols) const override {
+  CodecTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                               std::size_t cols) const override {
     refuse_scaled_activation(checkpoint, module);
     const ModuleTensors tensors(checkpoint, module);
     const Parts parts = checked_parts(tensors, rows, cols);
     return {.names = {tensors.name("qweight"), tensors.name("qzeros"), tensors.name("scales")},
-            .type = integer_type_name("AWQ", 4, parts.group_size, cols)};
+            .type = integer_type_name("AWQ", kAwqBits, parts.group_size, cols)};
   }
 
-  ForeignMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                       std::size_t cols) const override {
+  CodecMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                     std::size_t cols) const override {
     refuse_scaled_activation(checkpoint, module);
     const ModuleTensors tensors(checkpoint, module);
     const Parts parts = checked_parts(tensors, rows, cols);
@@ -75,7 +88,7 @@ class AwqFormat : public ForeignFormat {
     IntegerGroups groups;
     groups.rows = rows;
     groups.cols = cols;
-    groups.bits = 4;
+    groups.bits = kAwqBits;
     groups.group_size = parts.group_size;
     const std::size_t count = groups.groups();
     groups.scales.resize(rows * count);
@@ -89,7 +102,7 @@ class AwqFormat : public ForeignFormat {
     groups.read_codes = [bytes = parts.codes.bytes, row_bytes, cols](std::size_t row, std::uint8_t* dst) {
       for (std::size_t c = 0; c < cols; ++c) dst[c] = awq_code(bytes.data() + c * row_bytes, row);
     };
-    return foreign_matrix(std::move(groups));
+    return codec_matrix(std::move(groups));
   }
 
  private:
@@ -116,10 +129,86 @@ class AwqFormat : public ForeignFormat {
   std::size_t group_size_ = 0;  ///< 0: a group for each row
 };
 
+class AwqWriter : public CodecWriter {
+ public:
+  std::string name() const override { return "AWQ"; }
+  std::vector<WeightFormat> candidates() const override { return {}; }
+
+  WeightFormat fitting(const WeightFormat& format, bool int8_activations) const override {
+    refuse_int8_activations(int8_activations, name());
+    if (format.bits != kAwqBits) throw Error(name(), "has weights of 4 bits alone: choose w4a16");
+    return {.bits = kAwqBits,
+            .group_size = format.group_size == 0 ? kUsualAwqGroupSize : format.group_size,
+            .symmetric = false};
+  }
+
+  bool quantizes_head() const override { return false; }
+
+  bool holds(const PlannedMatrix& matrix) const override {
+    const WeightFormat& format = matrix.format;
+    const bool integers = format.kind == WeightFormat::Kind::kInteger && format.bits == kAwqBits && !format.symmetric;
+    return integers && format.scale_bits == 16 && format.group_size != 0 && matrix.cols % format.group_size == 0 &&
+           matrix.rows % kAwqRowsOfWord == 0;
+  }
+
+  void check_together(const PlannedModel& model) const override {
+    const std::size_t size = group_size(model);
+    for (const PlannedMatrix& matrix : model.quantized) {
+      if (matrix.format.group_size != size) throw Error(matrix.name, "AWQ has one size of groups for all");
+    }
+  }
+
+  std::vector<TensorPlan> tensors(const PlannedMatrix& matrix, DType scale_type) const override {
+    const auto words = axis(matrix.rows / kAwqRowsOfWord);
+    const auto groups = axis(groups_of(matrix));
+    return {{matrix.name + ".qweight", DType::kI32, {axis(matrix.cols), words}},
+            {matrix.name + ".qzeros", DType::kI32, {groups, words}},
+            {matrix.name + ".scales", scale_type, {groups, axis(matrix.rows)}}};
+  }
+
+  json configuration(const PlannedModel& model, bool /*int8_activations*/) const override {
+    return {{"quant_method", "awq"}, {"bits", kAwqBits},  {"group_size", group_size(model)},
+            {"zero_point", true},    {"version", "gemm"}, {"modules_to_not_convert", model.plain_linears}};
+  }
+
+ private:
+  /// Returns that of all matrices.
+  static std::size_t group_size(const PlannedModel& model) {
+    return model.quantized.empty() ? kUsualAwqGroupSize : model.quantized.front().format.group_size;
+  }
+
+  std::vector<std::vector<std::byte>> contents(const PlannedMatrix& matrix, const CodeMatrix& codes,
+                                               DType scale_type) const override {
+    const QuantizedView view = std::get<QuantizedTensor>(codes).view();
+    const std::size_t words = matrix.rows / kAwqRowsOfWord;
+    const std::size_t groups = view.groups();
+    std::vector<std::uint32_t> code_words(matrix.cols * words);
+    std::vector<std::uint32_t> zero_words(groups * words);
+    std::vector<float> scales(groups * matrix.rows);
+    std::vector<std::uint8_t> row_codes(matrix.cols);
+    for (std::size_t row = 0; row < matrix.rows; ++row) {
+      unpack_row(view, row, row_codes);
+      for (std::size_t c = 0; c < matrix.cols; ++c) put_awq_code(row_codes[c], code_words.data() + c * words, row);
+      const std::vector<std::uint8_t> row_zeros = group_zeros(view, row);
+      const std::vector<float> row_scales = group_scales(view, row);
+      for (std::size_t group = 0; group < groups; ++group) {
+        put_awq_code(row_zeros[group], zero_words.data() + group * words, row);
+        scales[group * matrix.rows + row] = row_scales[group];
+      }
+    }
+    return {raw_bytes(code_words), raw_bytes(zero_words), encode_floats(scales, scale_type)};
+  }
+};
+
+const AwqWriter kAwqWriter{};
+
 }  // namespace
 
-std::unique_ptr<const ForeignFormat> make_awq_format(const files::JsonReader& quantization) {
-  return std::make_unique<const AwqFormat>(quantization);
-}
+const Codec kAwqCodec = {
+    .detect = [](const files::JsonReader& quantization) { return quantization.text("quant_method", "") == "awq"; },
+    .make_reader = [](const files::JsonReader& quantization) -> std::unique_ptr<const CodecReader> {
+      return std::make_unique<const AwqReader>(quantization);
+    },
+    .writer = &kAwqWriter};
 
 }  // namespace ballast::formats

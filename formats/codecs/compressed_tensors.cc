@@ -1,20 +1,28 @@
-#include "formats/codecs/compressed_tensors.h"
-
+// compressed-tensors: a dense string of bits for each row, bytes where activations are INT8, too, or 8-bit floats.
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <map>
 #include <span>
 #include <utility>
 
 #include "ballast/error.h"
-#include "formats/codecs/foreign_format.h"
+#include "ballast/quantized.h"
+#include "formats/codecs/code_words.h"
+#include "formats/codecs/codec.h"
+#include "formats/codecs/codec_parts.h"
+#include "formats/codecs/compressed_tensors_config.h"
 #include "formats/codecs/integer_groups.h"
 #include "formats/codecs/module_tensors.h"
+#include "formats/float_type.h"
 
 namespace ballast::formats {
 
 namespace {
 
 using files::Checkpoint;
+using files::TensorPlan;
+using nlohmann::json;
 
 constexpr int kByteBits = 8;
 constexpr std::uint8_t kMiddleOfByte = 128;
@@ -33,9 +41,9 @@ struct CompressedParts {
   std::size_t group_size(std::size_t cols) const { return scheme.group_size == 0 ? cols : scheme.group_size; }
 };
 
-class CompressedTensorsFormat : public ForeignFormat {
+class CompressedTensorsReader : public CodecReader {
  public:
-  explicit CompressedTensorsFormat(const files::JsonReader& quantization)
+  explicit CompressedTensorsReader(const files::JsonReader& quantization)
       : schemes_(read_weight_schemes(quantization)) {}
 
   bool has(const Checkpoint& checkpoint, const std::string& module) const override {
@@ -51,8 +59,8 @@ class CompressedTensorsFormat : public ForeignFormat {
     return axis_size(checkpoint.tensor(checkpoint.contains(packed) ? packed : module + ".weight"), 0);
   }
 
-  ForeignTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                                 std::size_t cols) const override {
+  CodecTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                               std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
     if (is_float8(tensors)) {
       const WeightScheme scheme = float_scheme(tensors);
@@ -60,17 +68,16 @@ class CompressedTensorsFormat : public ForeignFormat {
       return {.names = {tensors.name("weight"), tensors.name("weight_scale")}, .type = "compressed-tensors FP8"};
     }
     const CompressedParts parts = checked_parts(tensors, rows, cols);
-    ForeignTensors found{
-        .names = {tensors.name(parts.packed ? "weight_packed" : "weight"), tensors.name("weight_scale")},
-        .type = integer_type_name("compressed-tensors", parts.bits(), parts.group_size(cols), cols)};
+    CodecTensors found{.names = {tensors.name(parts.packed ? "weight_packed" : "weight"), tensors.name("weight_scale")},
+                       .type = integer_type_name("compressed-tensors", parts.bits(), parts.group_size(cols), cols)};
     if (parts.packed) found.names.push_back(tensors.name("weight_shape"));
     if (parts.zeros) found.names.push_back(tensors.name("weight_zero_point"));
     if (parts.column_group) found.names.push_back(tensors.name("weight_g_idx"));
     return found;
   }
 
-  ForeignMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                       std::size_t cols) const override {
+  CodecMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                     std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
     if (is_float8(tensors)) {
       const WeightScheme scheme = float_scheme(tensors);
@@ -88,7 +95,7 @@ class CompressedTensorsFormat : public ForeignFormat {
     groups.column_group = column_groups(tensors, parts, cols);
     groups.zeros = zeros_of(tensors, parts, rows);
     groups.read_codes = code_reader(parts, cols);
-    return foreign_matrix(std::move(groups));
+    return codec_matrix(std::move(groups));
   }
 
  private:
@@ -233,10 +240,126 @@ class CompressedTensorsFormat : public ForeignFormat {
   std::vector<WeightScheme> schemes_;
 };
 
+constexpr std::array kCompressedBits = {4, 5, 6, 8};
+
+/// The format of W8A8: one scale for each row, a byte for each weight.
+bool is_unpacked(const WeightFormat& format) {
+  return format.bits == kByteBits && format.group_size == 0;
+}
+
+class CompressedTensorsWriter : public CodecWriter {
+ public:
+  std::string name() const override { return "compressed-tensors"; }
+
+  std::vector<WeightFormat> candidates() const override { return symmetric_formats(); }
+
+  WeightFormat fitting(const WeightFormat& format, bool int8_activations) const override {
+    if (!int8_activations) {
+      return {.bits = format.bits, .group_size = format.group_size == 0 ? 128 : format.group_size};
+    }
+    if (format.bits == kByteBits) return {.bits = kByteBits, .group_size = 0};
+    throw Error(name(), "has no INT8 activations beside weights of " + std::to_string(format.bits) +
+                            " bits: choose w4a16, w8a16 or w8a8");
+  }
+
+  /// The activations are the same for all matrices of a file.
+  WeightFormat named(const WeightFormat& format, bool int8_activations) const override {
+    if (int8_activations) return fitting(format, int8_activations);
+    if (is_unpacked(format)) {
+      throw Error(name(), "has one scale for each row beside INT8 activations alone: name a size of groups for " +
+                              format_name(format));
+    }
+    return format;
+  }
+
+  bool quantizes_head() const override { return true; }
+
+  bool holds(const PlannedMatrix& matrix) const override {
+    const WeightFormat& format = matrix.format;
+    const bool fits = format.group_size == 0 ? is_unpacked(format) : matrix.cols % format.group_size == 0;
+    return format.kind == WeightFormat::Kind::kInteger && format.symmetric && format.scale_bits == 16 && fits &&
+           std::ranges::find(kCompressedBits, format.bits) != kCompressedBits.end();
+  }
+
+  std::vector<TensorPlan> tensors(const PlannedMatrix& matrix, DType scale_type) const override {
+    const auto rows = axis(matrix.rows);
+    const TensorPlan scales = {matrix.name + ".weight_scale", scale_type, {rows, axis(groups_of(matrix))}};
+    if (is_unpacked(matrix.format)) return {{matrix.name + ".weight", DType::kI8, {rows, axis(matrix.cols)}}, scales};
+    const auto words = axis(words_of_codes(matrix.cols, matrix.format.bits));
+    return {{matrix.name + ".weight_packed", DType::kI32, {rows, words}},
+            scales,
+            {matrix.name + ".weight_shape", DType::kI64, {2}}};
+  }
+
+  json configuration(const PlannedModel& model, bool int8_activations) const override {
+    std::map<std::pair<int, std::size_t>, std::vector<std::string>> modules;
+    for (const PlannedMatrix& matrix : model.quantized) {
+      modules[{matrix.format.bits, matrix.format.group_size}].push_back(matrix.name);
+    }
+    const char* format = int8_activations ? "int-quantized" : "pack-quantized";
+    json groups = json::object();
+    for (const auto& [scheme, names] : modules) {
+      const auto [bits, group_size] = scheme;
+      json weights = {{"num_bits", bits},    {"type", "int"},
+                      {"symmetric", true},   {"strategy", group_size == 0 ? "channel" : "group"},
+                      {"dynamic", false},    {"group_size", group_size == 0 ? json() : json(group_size)},
+                      {"observer", "minmax"}};
+      json activations;
+      if (int8_activations) {
+        activations = {{"num_bits", 8}, {"type", "int"}, {"symmetric", true}, {"strategy", "token"}, {"dynamic", true}};
+      }
+      // The class is enough where all linears have one scheme; else names, which come before expressions and classes.
+      groups["group_" + std::to_string(groups.size())] = {
+          {"targets", modules.size() == 1 ? std::vector<std::string>{"Linear"} : names},
+          {"weights", weights},
+          {"input_activations", activations},
+          {"output_activations", nullptr},
+          {"format", format}};
+    }
+    return {{"quant_method", "compressed-tensors"}, {"format", format},
+            {"quantization_status", "compressed"},  {"config_groups", groups},
+            {"ignore", model.plain_linears},        {"kv_cache_scheme", nullptr},
+            {"global_compression_ratio", nullptr}};
+  }
+
+ private:
+  std::vector<std::vector<std::byte>> contents(const PlannedMatrix& matrix, const CodeMatrix& codes,
+                                               DType scale_type) const override {
+    const QuantizedView view = std::get<QuantizedTensor>(codes).view();
+    std::vector<float> scales;
+    for (std::size_t row = 0; row < view.rows; ++row) {
+      const std::vector<float> row_scales = group_scales(view, row);
+      scales.insert(scales.end(), row_scales.begin(), row_scales.end());
+    }
+    std::vector<std::byte> scale_bytes = encode_floats(scales, scale_type);
+    if (is_unpacked(matrix.format)) {
+      std::vector<std::uint8_t> bytes(view.codes.begin(), view.codes.end());
+      for (std::uint8_t& code : bytes) code ^= kMiddleOfByte;
+      return {raw_bytes(bytes), std::move(scale_bytes)};
+    }
+    const std::size_t stored_row_bytes = words_of_codes(view.cols, view.bits) * sizeof(std::uint32_t);
+    const std::size_t row_bytes = packed_row_bytes(view.cols, view.bits);
+    std::vector<std::byte> packed(view.rows * stored_row_bytes);
+    for (std::size_t row = 0; row < view.rows; ++row) {
+      std::memcpy(packed.data() + row * stored_row_bytes, view.codes.data() + row * row_bytes, row_bytes);
+    }
+    const std::vector<std::int64_t> shape = {axis(view.rows), axis(view.cols)};
+    return {std::move(packed), std::move(scale_bytes), raw_bytes(shape)};
+  }
+};
+
+const CompressedTensorsWriter kCompressedTensorsWriter{};
+
 }  // namespace
 
-std::unique_ptr<const ForeignFormat> make_compressed_tensors_format(const files::JsonReader& quantization) {
-  return std::make_unique<const CompressedTensorsFormat>(quantization);
-}
+const Codec kCompressedTensorsCodec = {
+    .detect =
+        [](const files::JsonReader& quantization) {
+          return quantization.text("quant_method", "") == "compressed-tensors";
+        },
+    .make_reader = [](const files::JsonReader& quantization) -> std::unique_ptr<const CodecReader> {
+      return std::make_unique<const CompressedTensorsReader>(quantization);
+    },
+    .writer = &kCompressedTensorsWriter};
 
 }  // namespace ballast::formats

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "formats/codecs/compressed_tensors.h"
+#include "formats/codecs/compressed_tensors_config.h"
 
 namespace ballast::formats {
 

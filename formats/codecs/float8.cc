@@ -7,6 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "formats/codecs/code_words.h"
+
 namespace ballast::formats {
 
 namespace {
@@ -63,11 +65,11 @@ void check_float8(const ModuleTensors& tensors, std::string_view scale_part, std
   float8_parts(tensors, scale_part, rows, cols, block);
 }
 
-ForeignMatrix float8_matrix(const ModuleTensors& tensors, std::string_view scale_part, std::size_t rows,
-                            std::size_t cols, const ScaleBlock* block) {
+CodecMatrix float8_matrix(const ModuleTensors& tensors, std::string_view scale_part, std::size_t rows, std::size_t cols,
+                          const ScaleBlock* block) {
   const Float8Parts parts = float8_parts(tensors, scale_part, rows, cols, block);
   auto scales = std::make_shared<const std::vector<float>>(tensors.floats(scale_part, parts.scales));
-  ForeignMatrix matrix;
+  CodecMatrix matrix;
   matrix.decode_row = [bytes = parts.codes.bytes, scales = std::move(scales), shared = parts.block, cols](
                           std::size_t row, float* dst) {
     static const std::array<float, 256> kValues = float8_table();

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "formats/codecs/foreign_format.h"
+#include "formats/codecs/codec.h"
 #include "formats/codecs/module_tensors.h"
 
 namespace ballast::formats {
@@ -29,8 +29,8 @@ void check_float8(const ModuleTensors& tensors, std::string_view scale_part, std
                   const ScaleBlock* block);
 
 /// The matrix after that check: w = value * scale. Kernels do not multiply such codes, it is always decoded.
-ForeignMatrix float8_matrix(const ModuleTensors& tensors, std::string_view scale_part, std::size_t rows,
-                            std::size_t cols, const ScaleBlock* block);
+CodecMatrix float8_matrix(const ModuleTensors& tensors, std::string_view scale_part, std::size_t rows, std::size_t cols,
+                          const ScaleBlock* block);
 
 }  // namespace ballast::formats
 

@@ -1,8 +1,8 @@
 // FP8 as DeepSeek ships it: E4M3 with a scale for each block of 128 x 128; and with one scale, or one for each row.
 #include <optional>
 
+#include "formats/codecs/codec.h"
 #include "formats/codecs/float8.h"
-#include "formats/codecs/foreign_format.h"
 #include "formats/codecs/module_tensors.h"
 
 namespace ballast::formats {
@@ -11,9 +11,9 @@ namespace {
 
 using files::Checkpoint;
 
-class Fp8Format : public ForeignFormat {
+class Fp8Reader : public CodecReader {
  public:
-  explicit Fp8Format(const files::JsonReader& quantization) {
+  explicit Fp8Reader(const files::JsonReader& quantization) {
     const std::string type = quantization.text("fmt", "e4m3");
     if (type != "e4m3") quantization.fail("fmt", "'" + type + "' is not read: e4m3 is");
     if (!quantization.has("weight_block_size")) return;
@@ -33,15 +33,15 @@ class Fp8Format : public ForeignFormat {
     return axis_size(checkpoint.tensor(module + ".weight"), 0);
   }
 
-  ForeignTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                                 std::size_t cols) const override {
+  CodecTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                               std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
     check_float8(tensors, scale_part(tensors), rows, cols, block());
     return {.names = {tensors.name("weight"), tensors.name(scale_part(tensors))}, .type = "FP8"};
   }
 
-  ForeignMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                       std::size_t cols) const override {
+  CodecMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                     std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
     return float8_matrix(tensors, scale_part(tensors), rows, cols, block());
   }
@@ -59,8 +59,10 @@ class Fp8Format : public ForeignFormat {
 
 }  // namespace
 
-std::unique_ptr<const ForeignFormat> make_fp8_format(const files::JsonReader& quantization) {
-  return std::make_unique<const Fp8Format>(quantization);
-}
+const Codec kFp8Codec = {
+    .detect = [](const files::JsonReader& quantization) { return quantization.text("quant_method", "") == "fp8"; },
+    .make_reader = [](const files::JsonReader& quantization) -> std::unique_ptr<const CodecReader> {
+      return std::make_unique<const Fp8Reader>(quantization);
+    }};
 
 }  // namespace ballast::formats

@@ -4,21 +4,35 @@
 #include <cstring>
 #include <optional>
 
-#include "formats/codecs/foreign_format.h"
+#include "formats/codecs/code_words.h"
+#include "formats/codecs/codec.h"
+#include "formats/codecs/codec_parts.h"
 #include "formats/codecs/integer_groups.h"
 #include "formats/codecs/module_tensors.h"
+#include "formats/float_type.h"
 
 namespace ballast::formats {
 
 namespace {
 
 using files::Checkpoint;
+using files::TensorPlan;
+using nlohmann::json;
 
 constexpr std::array kGptqBits = {2, 3, 4, 8};
+constexpr std::size_t kUsualGptqGroupSize = 128;
 
-class GptqFormat : public ForeignFormat {
+/// Version 1 of the format stores a zero point less one; 0 wraps around.
+unsigned with_one_more(unsigned stored, int bits) {
+  return (stored + 1) & ((1U << static_cast<unsigned>(bits)) - 1);
+}
+unsigned with_one_less(unsigned zero, int bits) {
+  return (zero - 1) & ((1U << static_cast<unsigned>(bits)) - 1);
+}
+
+class GptqReader : public CodecReader {
  public:
-  explicit GptqFormat(const files::JsonReader& quantization) {
+  explicit GptqReader(const files::JsonReader& quantization) {
     const std::string_view field = quantization.has("checkpoint_format") ? "checkpoint_format" : "format";
     const std::string version = quantization.text(field, "gptq");
     if (version != "gptq" && version != "gptq_v2") {
@@ -40,18 +54,18 @@ class GptqFormat : public ForeignFormat {
     return axis_size(checkpoint.tensor(module + ".qweight"), 1);
   }
 
-  ForeignTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                                 std::size_t cols) const override {
+  CodecTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                               std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
     const Parts parts = checked_parts(tensors, rows, cols);
-    ForeignTensors found{.names = {tensors.name("qweight"), tensors.name("qzeros"), tensors.name("scales")},
-                         .type = integer_type_name("GPTQ", parts.bits, parts.group_size, cols)};
+    CodecTensors found{.names = {tensors.name("qweight"), tensors.name("qzeros"), tensors.name("scales")},
+                       .type = integer_type_name("GPTQ", parts.bits, parts.group_size, cols)};
     if (parts.column_group) found.names.push_back(tensors.name("g_idx"));
     return found;
   }
 
-  ForeignMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                       std::size_t cols) const override {
+  CodecMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                     std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
     const Parts parts = checked_parts(tensors, rows, cols);
     const std::vector<float> scales = tensors.floats("scales", parts.scales);  // [groups][rows]
@@ -64,13 +78,12 @@ class GptqFormat : public ForeignFormat {
     groups.scales.resize(rows * parts.groups);
     groups.zeros.resize(rows * parts.groups);
     const std::size_t zero_words = words_of_codes(rows, parts.bits);
-    // The zero that is stored is one less; that of a zero of 0 wraps.
-    const unsigned mask = (1U << static_cast<unsigned>(parts.bits)) - 1;
     for (std::size_t group = 0; group < parts.groups; ++group) {
       const std::byte* words = parts.zeros.bytes.data() + group * zero_words * sizeof(std::uint32_t);
       for (std::size_t row = 0; row < rows; ++row) {
-        const unsigned zero = code_at(words, 1, row, parts.bits) + (zeros_less_one_ ? 1 : 0);
-        groups.zeros[row * parts.groups + group] = static_cast<std::uint8_t>(zero & mask);
+        const unsigned stored = code_at(words, 1, row, parts.bits);
+        const unsigned zero = zeros_less_one_ ? with_one_more(stored, parts.bits) : stored;
+        groups.zeros[row * parts.groups + group] = static_cast<std::uint8_t>(zero);
         groups.scales[row * parts.groups + group] = scales[group * rows + row];
       }
     }
@@ -78,7 +91,7 @@ class GptqFormat : public ForeignFormat {
       const std::byte* words = bytes.data() + row * sizeof(std::uint32_t);
       for (std::size_t c = 0; c < cols; ++c) dst[c] = static_cast<std::uint8_t>(code_at(words, rows, c, bits));
     };
-    return foreign_matrix(std::move(groups));
+    return codec_matrix(std::move(groups));
   }
 
  private:
@@ -143,10 +156,112 @@ class GptqFormat : public ForeignFormat {
   std::size_t group_size_ = 0;  ///< 0: a group for each row
 };
 
+/// Writes version 1.
+class GptqWriter : public CodecWriter {
+ public:
+  std::string name() const override { return "GPTQ"; }
+
+  std::vector<WeightFormat> candidates() const override { return symmetric_formats(); }
+
+  WeightFormat fitting(const WeightFormat& format, bool int8_activations) const override {
+    refuse_int8_activations(int8_activations, name());
+    return {.bits = format.bits, .group_size = format.group_size == 0 ? kUsualGptqGroupSize : format.group_size};
+  }
+
+  bool quantizes_head() const override { return true; }
+
+  bool holds(const PlannedMatrix& matrix) const override {
+    const WeightFormat& format = matrix.format;
+    const bool integers = format.kind == WeightFormat::Kind::kInteger && (format.bits == 4 || format.bits == 8);
+    constexpr std::size_t kRowsOfWord = 8;  // of 4 bits
+    return integers && format.symmetric && format.scale_bits == 16 && format.group_size != 0 &&
+           matrix.cols % format.group_size == 0 && matrix.rows % kRowsOfWord == 0;
+  }
+
+  std::vector<TensorPlan> tensors(const PlannedMatrix& matrix, DType scale_type) const override {
+    const int bits = matrix.format.bits;
+    const auto rows = axis(matrix.rows);
+    const auto groups = axis(groups_of(matrix));
+    return {{matrix.name + ".qweight", DType::kI32, {axis(words_of_codes(matrix.cols, bits)), rows}},
+            {matrix.name + ".qzeros", DType::kI32, {groups, axis(words_of_codes(matrix.rows, bits))}},
+            {matrix.name + ".scales", scale_type, {groups, rows}},
+            {matrix.name + ".g_idx", DType::kI32, {axis(matrix.cols)}}};
+  }
+
+  json configuration(const PlannedModel& model, bool /*int8_activations*/) const override {
+    const WeightFormat usual = most_common_format(model).value_or(symmetric_formats().front());
+    json exceptions = json::object();
+    bool head = false;
+    for (const PlannedMatrix& matrix : model.quantized) {
+      head = head || matrix.is_head;
+      if (matrix.format == usual) continue;
+      exceptions["+:" + fused_pattern(matrix.name)] = {{"bits", matrix.format.bits},
+                                                       {"group_size", matrix.format.group_size}};
+    }
+    for (const std::string& name : model.plain_linears) {
+      if (name != "lm_head") exceptions["-:" + fused_pattern(name)] = json::object();
+    }
+    json config = {{"quant_method", "gptq"},
+                   {"bits", usual.bits},
+                   {"group_size", usual.group_size},
+                   {"sym", true},
+                   {"desc_act", false},
+                   {"checkpoint_format", "gptq"},
+                   {"lm_head", head}};
+    if (!exceptions.empty()) config["dynamic"] = exceptions;
+    return config;
+  }
+
+ private:
+  /// Matches the module, and the one that servers fuse of it and its neighbours, which have the same format.
+  static std::string fused_pattern(const std::string& name) {
+    const std::size_t dot = name.rfind('.');
+    std::string last = name.substr(dot + 1);
+    for (const char* fused : {"qkv_proj|q_proj|k_proj|v_proj", "gate_up_proj|gate_proj|up_proj"}) {
+      if (("|" + std::string(fused) + "|").find("|" + last + "|") != std::string::npos) last = fused;
+    }
+    std::string pattern = "^";
+    for (const char c : name.substr(0, dot + 1)) pattern += c == '.' ? "\\." : std::string(1, c);
+    return pattern + "(" + last + ")$";
+  }
+
+  std::vector<std::vector<std::byte>> contents(const PlannedMatrix& matrix, const CodeMatrix& codes,
+                                               DType scale_type) const override {
+    const QuantizedView view = std::get<QuantizedTensor>(codes).view();
+    const int bits = view.bits;
+    const std::size_t groups = view.groups();
+    const std::size_t zero_words_of_group = words_of_codes(matrix.rows, bits);
+    std::vector<std::uint32_t> code_words(words_of_codes(matrix.cols, bits) * matrix.rows);
+    std::vector<std::uint32_t> zero_words(groups * zero_words_of_group);
+    std::vector<float> scales(groups * matrix.rows);
+    std::vector<std::uint8_t> row_codes(matrix.cols);
+    for (std::size_t row = 0; row < matrix.rows; ++row) {
+      unpack_row(view, row, row_codes);
+      for (std::size_t c = 0; c < matrix.cols; ++c) {
+        put_code(row_codes[c], code_words.data() + row, matrix.rows, c, bits);
+      }
+      const std::vector<std::uint8_t> row_zeros = group_zeros(view, row);
+      const std::vector<float> row_scales = group_scales(view, row);
+      for (std::size_t group = 0; group < groups; ++group) {
+        put_code(with_one_less(row_zeros[group], bits), zero_words.data() + group * zero_words_of_group, 1, row, bits);
+        scales[group * matrix.rows + row] = row_scales[group];
+      }
+    }
+    std::vector<std::int32_t> column_group(matrix.cols);
+    for (std::size_t c = 0; c < matrix.cols; ++c) column_group[c] = static_cast<std::int32_t>(c / view.group_size);
+    return {raw_bytes(code_words), raw_bytes(zero_words), encode_floats(scales, scale_type), raw_bytes(column_group)};
+  }
+};
+
+const GptqWriter kGptqWriter{};
+
 }  // namespace
 
-std::unique_ptr<const ForeignFormat> make_gptq_format(const files::JsonReader& quantization) {
-  return std::make_unique<const GptqFormat>(quantization);
-}
+const Codec kGptqCodec = {
+    .detect = [](const files::JsonReader& quantization) { return quantization.text("quant_method", "") == "gptq"; },
+    .make_reader = [](const files::JsonReader& quantization) -> std::unique_ptr<const CodecReader> {
+      return std::make_unique<const GptqReader>(quantization);
+    },
+    .writer = &kGptqWriter};
 
 }  // namespace ballast::formats

@@ -162,11 +162,11 @@ std::string integer_type_name(std::string_view program, int bits, std::size_t gr
   return group_size >= cols ? name : name + "-g" + std::to_string(group_size);
 }
 
-ForeignMatrix foreign_matrix(IntegerGroups groups) {
+CodecMatrix codec_matrix(IntegerGroups groups) {
   // In 16 bits both ways to say it give the same values.
   if (has_symmetric_offsets(groups) && exact_type(groups)) groups.offsets.clear();
   const auto shared = std::make_shared<const IntegerGroups>(std::move(groups));
-  ForeignMatrix matrix;
+  CodecMatrix matrix;
   matrix.form = exact_form(*shared);
   if (matrix.form) {
     matrix.read_row = [shared, form = *matrix.form](std::size_t row, QuantizedRow& dst) {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/codecs/foreign_format.h"
+#include "formats/codecs/codec.h"
 
 namespace ballast::formats {
 
@@ -34,7 +34,7 @@ std::string integer_type_name(std::string_view program, int bits, std::size_t gr
 /// Kernels read 4, 5, 6 or 8 bits and scales of 16 bits. So there is no exact form, and the matrix is decoded, where
 /// scales or offsets fit neither F16 nor BF16, where codes of 7 or 8 bits have offsets that are not those of symmetric
 /// codes, where groups are of fewer than 32 columns, or of different numbers.
-ForeignMatrix foreign_matrix(IntegerGroups groups);
+CodecMatrix codec_matrix(IntegerGroups groups);
 
 }  // namespace ballast::formats
 

@@ -1,20 +1,29 @@
-// MLX, mode "affine": a dense string of codes for each row, a scale and an offset for each group.
-#include <algorithm>
+// MLX, mode "affine": a dense string of codes for each row, a scale and an offset for each group, and for each
+// module bits and groups of its own.
 #include <set>
 
-#include "formats/codecs/foreign_format.h"
+#include "formats/codecs/code_words.h"
+#include "formats/codecs/codec.h"
+#include "formats/codecs/codec_parts.h"
 #include "formats/codecs/integer_groups.h"
 #include "formats/codecs/module_tensors.h"
+#include "formats/float_type.h"
+#include "formats/scale_codes.h"
+#include "kernels/matrix/float_matrix.h"
 
 namespace ballast::formats {
 
 namespace {
 
 using files::Checkpoint;
+using files::TensorPlan;
+using nlohmann::json;
 
-class MlxFormat : public ForeignFormat {
+constexpr std::size_t kUsualMlxGroupSize = 64;
+
+class MlxReader : public CodecReader {
  public:
-  explicit MlxFormat(const files::JsonReader& quantization) {
+  explicit MlxReader(const files::JsonReader& quantization) {
     add_form(quantization);
     for (const auto& [name, value] : quantization.members()) {  // modules of another form; false: plain ones
       if (value.json().is_object()) add_form(value);
@@ -29,16 +38,16 @@ class MlxFormat : public ForeignFormat {
     return axis_size(checkpoint.tensor(module + ".weight"), 0);
   }
 
-  ForeignTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                                 std::size_t cols) const override {
+  CodecTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                               std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
     const Parts parts = checked_parts(tensors, rows, cols);
     return {.names = {tensors.name("weight"), tensors.name("scales"), tensors.name("biases")},
             .type = integer_type_name("MLX", parts.form.bits, parts.form.group_size, cols)};
   }
 
-  ForeignMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                       std::size_t cols) const override {
+  CodecMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                     std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
     const Parts parts = checked_parts(tensors, rows, cols);
     IntegerGroups groups;
@@ -54,7 +63,7 @@ class MlxFormat : public ForeignFormat {
       const std::byte* words = bytes.data() + row * row_bytes;
       for (std::size_t c = 0; c < cols; ++c) dst[c] = static_cast<std::uint8_t>(code_at(words, 1, c, bits));
     };
-    return foreign_matrix(std::move(groups));
+    return codec_matrix(std::move(groups));
   }
 
  private:
@@ -101,10 +110,82 @@ class MlxFormat : public ForeignFormat {
   std::set<Form> forms_;  ///< that modules have
 };
 
+json mlx_form(const WeightFormat& format) {
+  return {{"bits", format.bits}, {"group_size", format.group_size}, {"mode", "affine"}};
+}
+
+class MlxWriter : public CodecWriter {
+ public:
+  std::string name() const override { return "MLX"; }
+
+  std::vector<WeightFormat> candidates() const override { return affine_formats(); }
+
+  WeightFormat fitting(const WeightFormat& format, bool int8_activations) const override {
+    refuse_int8_activations(int8_activations, name());
+    return named(format, int8_activations);
+  }
+
+  WeightFormat named(const WeightFormat& format, bool /*int8_activations*/) const override {
+    if (format.kind != WeightFormat::Kind::kInteger) return format;
+    return affine_format(format.bits, format.group_size == 0 ? kUsualMlxGroupSize : format.group_size);
+  }
+
+  bool ties_formats() const override { return false; }
+  bool quantizes_head() const override { return true; }
+  bool quantizes_embedding() const override { return true; }
+
+  bool holds(const PlannedMatrix& matrix) const override {
+    const WeightFormat& format = matrix.format;
+    return format.kind == WeightFormat::Kind::kAffine && format.scale_bits == 16 &&
+           matrix.cols % format.group_size == 0;
+  }
+
+  std::vector<TensorPlan> tensors(const PlannedMatrix& matrix, DType scale_type) const override {
+    const Shape groups = {axis(matrix.rows), axis(groups_of(matrix))};
+    const auto words = axis(words_of_codes(matrix.cols, matrix.format.bits));
+    return {{matrix.name + ".weight", DType::kU32, {axis(matrix.rows), words}},
+            {matrix.name + ".scales", scale_type, groups},
+            {matrix.name + ".biases", scale_type, groups}};
+  }
+
+  std::vector<std::string> configuration_keys() const override { return {"quantization", "quantization_config"}; }
+
+  json configuration(const PlannedModel& model, bool /*int8_activations*/) const override {
+    const WeightFormat usual = most_common_format(model).value_or(affine_format(4, kUsualMlxGroupSize));
+    json forms = mlx_form(usual);
+    for (const PlannedMatrix& matrix : model.quantized) {
+      if (matrix.format != usual) forms[matrix.name] = mlx_form(matrix.format);
+    }
+    return forms;
+  }
+
+ private:
+  /// Codes of whole groups of 32 columns fill words without a gap, as they do ballast's bytes.
+  std::vector<std::vector<std::byte>> contents(const PlannedMatrix& /*matrix*/, const CodeMatrix& codes,
+                                               DType scale_type) const override {
+    const auto& tensor = std::get<AffineTensor>(codes);
+    const auto floats = [&](const std::vector<std::uint16_t>& halves) {
+      std::vector<float> values(halves.size());
+      kernels::to_float(halves.data(), scale_float_type(tensor.half_type), halves.size(), values.data());
+      return encode_floats(values, scale_type);
+    };
+    return {raw_bytes(tensor.codes), floats(tensor.scales), floats(tensor.offsets)};
+  }
+};
+
+const MlxWriter kMlxWriter{};
+
 }  // namespace
 
-std::unique_ptr<const ForeignFormat> make_mlx_format(const files::JsonReader& quantization) {
-  return std::make_unique<const MlxFormat>(quantization);
-}
+/// MLX names no method: its object has the numbers alone.
+const Codec kMlxCodec = {
+    .detect =
+        [](const files::JsonReader& quantization) {
+          return !quantization.has("quant_method") && quantization.has("bits") && quantization.has("group_size");
+        },
+    .make_reader = [](const files::JsonReader& quantization) -> std::unique_ptr<const CodecReader> {
+      return std::make_unique<const MlxReader>(quantization);
+    },
+    .writer = &kMlxWriter};
 
 }  // namespace ballast::formats

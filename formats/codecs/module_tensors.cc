@@ -1,7 +1,6 @@
 #include "formats/codecs/module_tensors.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "ballast/error.h"
@@ -53,22 +52,6 @@ std::vector<float> ModuleTensors::floats(std::string_view part, const TensorView
 
 std::size_t axis_size(const TensorView& view, std::size_t axis) {
   return axis < view.shape.size() ? static_cast<std::size_t>(view.shape[axis]) : 0;
-}
-
-unsigned code_at(const std::byte* words, std::size_t stride, std::size_t index, int bits) {
-  constexpr std::size_t kWordBits = 32;
-  const auto width = static_cast<std::size_t>(bits);
-  const std::size_t first_bit = index * width;
-  const std::byte* at = words + first_bit / kWordBits * stride * sizeof(std::uint32_t);
-  const std::size_t shift = first_bit % kWordBits;
-  std::uint32_t word = 0;
-  std::memcpy(&word, at, sizeof(word));
-  std::uint32_t code = word >> shift;
-  if (shift + width > kWordBits) {
-    std::memcpy(&word, at + stride * sizeof(word), sizeof(word));
-    code |= word << (kWordBits - shift);
-  }
-  return code & ((1U << width) - 1);
 }
 
 }  // namespace ballast::formats

@@ -13,15 +13,6 @@
 
 namespace ballast::formats {
 
-constexpr std::size_t round_up_division(std::size_t count, std::size_t divisor) {
-  return count / divisor + (count % divisor != 0 ? 1 : 0);
-}
-
-/// 32-bit words of a dense string of `count` codes.
-constexpr std::size_t words_of_codes(std::size_t count, int bits) {
-  return round_up_division(count * static_cast<std::size_t>(bits), 32);
-}
-
 class ModuleTensors {
  public:
   using Types = std::initializer_list<DType>;
@@ -52,10 +43,6 @@ class ModuleTensors {
 
 /// Size of a tensor's axis; 0 where it has none of that number.
 std::size_t axis_size(const TensorView& view, std::size_t axis);
-
-/// Code `index` of a dense string of codes in little-endian 32-bit words, the first lowest; word i is `words` + i *
-/// `stride` of four bytes.
-unsigned code_at(const std::byte* words, std::size_t stride, std::size_t index, int bits);
 
 }  // namespace ballast::formats
 

@@ -114,7 +114,7 @@ std::vector<int> ModelSource::read_end_tokens(const files::JsonReader& config) c
 
 void ModelSource::read_quantization_config(const files::JsonReader& config) {
   if (layout_.gguf) return;
-  if (!layout_.written_by_ballast) foreign_ = formats::read_foreign_format(config);
+  if (!layout_.written_by_ballast) foreign_ = formats::detect_codec(config);
   layout_.foreign = foreign_.get();
   if (foreign_ != nullptr || !config.has("quantization_config")) return;
   const files::JsonReader quantization = config.object("quantization_config");

@@ -17,7 +17,7 @@
 #include "ballast/recipe.h"
 #include "ballast/spec.h"
 #include "files/checkpoint.h"
-#include "formats/codecs/foreign_format.h"
+#include "formats/codecs/codec.h"
 #include "formats/quantized_tensor.h"
 #include "model/arch/architecture.h"
 #include "model/block_parts.h"
@@ -47,7 +47,7 @@ struct StoredCodes {
 
 /// One module's matrix that another program quantized.
 struct ForeignModule {
-  formats::ForeignTensors tensors;
+  formats::CodecTensors tensors;
   std::uint64_t weights = 0;
   bool keeps_codes = false;  ///< else it is decoded to floats, where inputs are integers, too
 };
@@ -153,7 +153,7 @@ class ModelSource {
   std::vector<std::string> checked_tensors(const StoredMatrix& matrix, std::size_t cols) const;
   void add_foreign(Role role, std::size_t layer, std::size_t expert,
                    std::map<std::string, ForeignModule>& modules) const;
-  formats::ForeignMatrix foreign_matrix(const StoredMatrix& matrix, std::size_t cols) const;
+  formats::CodecMatrix foreign_matrix(const StoredMatrix& matrix, std::size_t cols) const;
   void decode_foreign(const StoredMatrix& matrix, std::size_t cols, float* dst) const;
   void read_quantization_config(const files::JsonReader& config);
   bool is_plain(Role role, std::size_t layer, std::size_t expert) const;
@@ -180,7 +180,7 @@ class ModelSource {
   nlohmann::json config_;
   ModelSpec spec_;
   std::optional<QuantizationConfig> quantization_;
-  std::unique_ptr<const formats::ForeignFormat> foreign_;
+  std::unique_ptr<const formats::CodecReader> foreign_;
   int activation_bits_ = 0;  ///< of inputs of linears that keep the codes of blocks; 0: none does
   std::optional<std::vector<int>> massive_tokens_;
   std::vector<int> prefix_tokens_;

@@ -63,12 +63,12 @@ void ModelSource::multiply_by_vectors(Role role, std::size_t layer, std::size_t 
   }
 }
 
-formats::ForeignMatrix ModelSource::foreign_matrix(const StoredMatrix& matrix, std::size_t cols) const {
+formats::CodecMatrix ModelSource::foreign_matrix(const StoredMatrix& matrix, std::size_t cols) const {
   return foreign_->matrix(*checkpoint_, matrix.module, matrix.stored_rows, cols);
 }
 
 void ModelSource::decode_foreign(const StoredMatrix& matrix, std::size_t cols, float* dst) const {
-  const formats::ForeignMatrix foreign = foreign_matrix(matrix, cols);
+  const formats::CodecMatrix foreign = foreign_matrix(matrix, cols);
   std::size_t first_bad = matrix.stored_rows;
 #pragma omp parallel for schedule(static) reduction(min : first_bad)
   for (std::size_t row = 0; row < matrix.stored_rows; ++row) {
@@ -165,7 +165,7 @@ std::optional<StoredCodes> ModelSource::block_codes(const StoredMatrix& matrix, 
 
 std::optional<StoredCodes> ModelSource::foreign_codes(const StoredMatrix& matrix, std::size_t rows,
                                                       std::size_t cols) const {
-  formats::ForeignMatrix foreign = foreign_matrix(matrix, cols);
+  formats::CodecMatrix foreign = foreign_matrix(matrix, cols);
   if (!foreign.form) return {};
   foreign.form->rows = rows;
   return StoredCodes{

@@ -9,7 +9,7 @@
 
 #include "ballast/spec.h"
 #include "files/checkpoint.h"
-#include "formats/codecs/foreign_format.h"
+#include "formats/codecs/codec.h"
 #include "model/arch/architecture.h"
 
 namespace ballast::model {
@@ -36,7 +36,7 @@ struct StoredMatrix {
 struct StorageLayout {
   const Architecture* architecture = nullptr;
   bool gguf = false;
-  const formats::ForeignFormat* foreign = nullptr;  ///< of what other programs quantized; null: nothing is
+  const formats::CodecReader* foreign = nullptr;  ///< of what other programs quantized; null: nothing is
   bool written_by_ballast = false;  ///< every role has a tensor of its own, rows in the order of the forward pass
 };
 

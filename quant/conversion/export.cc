@@ -9,6 +9,7 @@
 #include "ballast/convert.h"
 #include "ballast/error.h"
 #include "files/json_reader.h"
+#include "formats/float_type.h"
 #include "formats/quantized_tensor.h"
 #include "model/block_structure.h"
 #include "model/source/model_source.h"
@@ -17,7 +18,6 @@
 #include "quant/conversion/model_output.h"
 #include "quant/conversion/step_reporter.h"
 #include "quant/working_block.h"
-#include "quant/write/float_type.h"
 #include "quant/write/model_formats.h"
 #include "quant/write/repacking.h"
 
@@ -156,7 +156,7 @@ class Exporter {
   void describe(WorkingLinear& linear, std::size_t layer) const {
     const auto stored = source_.quantized_tensor(linear.part.role, layer, linear.part.expert);
     if (stored == nullptr) {
-      linear.format.kind = float_kind(source_.checkpoint().tensor(linear.name + ".weight").dtype);
+      linear.format.kind = formats::float_kind(source_.checkpoint().tensor(linear.name + ".weight").dtype);
       return;
     }
     linear.format = source_.quantization()->tensors.at(linear.name);

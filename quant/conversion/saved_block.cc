@@ -8,9 +8,9 @@
 
 #include "ballast/error.h"
 #include "files/checkpoint.h"
+#include "formats/float_type.h"
 #include "model/block_structure.h"
 #include "quant/rounding/rounding.h"
-#include "quant/write/float_type.h"
 
 namespace ballast::quant {
 
@@ -116,7 +116,7 @@ ConvertedModule restore_module(ModulePlan plan, ArrayReader& arrays) {
     module.quantized = empty_rounded(known.rows, known.cols, known.format, columns, known.half_type);
     for_each_array(*module.quantized, [&](auto& array) { arrays.get(array); });
   } else {
-    const DType dtype = float_dtype(known.format.kind);
+    const DType dtype = formats::float_dtype(known.format.kind);
     const std::span<const std::byte> bytes = arrays.next();
     ArrayReader::check(bytes.size() == known.rows * known.cols * dtype_info(dtype).block_bytes);
     module.values.resize(known.rows * known.cols);
@@ -140,7 +140,7 @@ std::string save_modules(std::span<const ConvertedModule> modules) {
     if (module.quantized) {
       for_each_array(*module.quantized, [&](const auto& array) { arrays.add(array); });
     } else {
-      arrays.add(encode_floats(module.values, float_dtype(module.plan.format.kind)));
+      arrays.add(formats::encode_floats(module.values, formats::float_dtype(module.plan.format.kind)));
     }
     arrays.add(module.bias);
   }

@@ -80,17 +80,10 @@ std::vector<float> decoded(const formats::BlockTensor& tensor) {
 }  // namespace
 
 std::vector<QuantParams> grids_of_row(const QuantizedView& matrix, std::size_t row) {
-  const std::size_t groups = matrix.groups();
-  std::vector<float> scales(groups);
-  kernels::to_float(matrix.scales.data() + row * groups * sizeof(std::uint16_t),
-                    formats::scale_float_type(matrix.scale_type), groups, scales.data());
-  const int middle = matrix.nonlinear ? kNonlinearZero : 1 << (matrix.bits - 1);
-  std::vector<std::uint8_t> zeros(groups, static_cast<std::uint8_t>(middle));
-  if (!matrix.zeros.empty()) {
-    kernels::unpack_codes(matrix.zeros.data() + row * packed_row_bytes(groups, matrix.bits), matrix.bits, zeros);
-  }
-  std::vector<QuantParams> grids(groups);
-  for (std::size_t g = 0; g < groups; ++g) grids[g] = {.scale = scales[g], .zero_point = zeros[g]};
+  const std::vector<float> scales = formats::group_scales(matrix, row);
+  const std::vector<std::uint8_t> zeros = formats::group_zeros(matrix, row);
+  std::vector<QuantParams> grids(scales.size());
+  for (std::size_t g = 0; g < grids.size(); ++g) grids[g] = {.scale = scales[g], .zero_point = zeros[g]};
   return grids;
 }
 

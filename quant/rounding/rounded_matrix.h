@@ -6,16 +6,14 @@
 #include <variant>
 #include <vector>
 
-#include "formats/affine_tensor.h"
-#include "formats/block_tensor.h"
-#include "formats/quantized_tensor.h"
+#include "formats/code_matrix.h"
 #include "kernels/matrix/quantized_matrix.h"
 #include "quant/rounding/quant_params.h"
 
 namespace ballast::quant {
 
 /// To integers, to MLX's groups, or to a GGUF's blocks.
-using RoundedMatrix = std::variant<formats::QuantizedTensor, formats::AffineTensor, formats::BlockTensor>;
+using RoundedMatrix = formats::CodeMatrix;
 
 /// The same codes as kernels multiply them.
 inline kernels::QuantizedMatrix runnable_matrix(const RoundedMatrix& matrix) {

@@ -8,9 +8,9 @@
 #include <variant>
 
 #include "files/safetensors/safetensors_writer.h"
+#include "formats/float_type.h"
 #include "model/block_structure.h"
 #include "model/source/stored_matrix.h"
-#include "quant/write/float_type.h"
 #include "quant/write/metadata_files.h"
 
 namespace ballast::quant {
@@ -46,7 +46,7 @@ std::vector<TensorPlan> tensors_of(const ModulePlan& module, DType vector_type) 
                                                      .outlier_type = module.half_type});
   } else {
     tensors.push_back({module.name + ".weight",
-                       float_dtype(module.format.kind),
+                       formats::float_dtype(module.format.kind),
                        {signed_size(module.rows), signed_size(module.cols)}});
   }
   if (module.bias) tensors.push_back({module.name + ".bias", vector_type, {signed_size(module.rows)}});
@@ -123,7 +123,7 @@ class BallastWriter : public ModelWriter {
   }
 
   void write(const TensorPlan& tensor, std::span<const float> values) {
-    tensors_.write(tensor.name, tensor.dtype, encode_floats(values, tensor.dtype));
+    tensors_.write(tensor.name, tensor.dtype, formats::encode_floats(values, tensor.dtype));
   }
 
   std::filesystem::path directory_;
@@ -134,7 +134,7 @@ class BallastWriter : public ModelWriter {
 
 }  // namespace
 
-BallastFormat::BallastFormat(const Recipe& recipe) : vector_type_(float_dtype(recipe.linears.kind)) {}
+BallastFormat::BallastFormat(const Recipe& recipe) : vector_type_(formats::float_dtype(recipe.linears.kind)) {}
 
 std::vector<WeightFormat> BallastFormat::candidates() const {
   std::vector<WeightFormat> formats;

@@ -10,12 +10,12 @@
 #include <variant>
 
 #include "ballast/error.h"
+#include "formats/float_type.h"
 #include "jobs/written_by.h"
 #include "model/arch/gguf_fields.h"
 #include "model/block_structure.h"
 #include "model/generation_config.h"
 #include "model/source/stored_matrix.h"
-#include "quant/write/float_type.h"
 #include "text/gguf_fields.h"
 
 namespace ballast::quant {
@@ -37,7 +37,7 @@ bool has_whole_blocks(const ModelSpec& spec) {
 }
 
 DType matrix_dtype(const WeightFormat& format) {
-  return format.kind == WeightFormat::Kind::kBlocks ? format.block_type : float_dtype(format.kind);
+  return format.kind == WeightFormat::Kind::kBlocks ? format.block_type : formats::float_dtype(format.kind);
 }
 
 /// The number by which llama.cpp says what most weights of a file are stored as.
@@ -113,7 +113,7 @@ class GgufModelWriter : public ModelWriter {
                   std::span<const model::GgufVector> rope_tensors)
       : source_(std::move(source)), file_(file, fields, std::move(plan)) {
     for (const model::GgufVector& tensor : rope_tensors) {
-      file_.write(DType::kF32, encode_floats(tensor.values, DType::kF32));
+      file_.write(DType::kF32, formats::encode_floats(tensor.values, DType::kF32));
     }
   }
 
@@ -121,7 +121,7 @@ class GgufModelWriter : public ModelWriter {
     for (const ConvertedModule& module : block) {
       const ModulePlan& plan = module.plan;
       if (model::is_norm(plan.id.role) || model::is_vector(plan.id.role)) {
-        file_.write(DType::kF32, encode_floats(module.values, DType::kF32));
+        file_.write(DType::kF32, formats::encode_floats(module.values, DType::kF32));
       } else if (begins_tensor(source_->architecture(), plan.id)) {
         write_matrix(block, module);
       }
@@ -162,13 +162,13 @@ class GgufModelWriter : public ModelWriter {
       const std::span<const std::byte> blocks(std::get<formats::BlockTensor>(*module.quantized).blocks);
       rows.assign(blocks.begin(), blocks.end());
     } else {
-      rows = encode_floats(module.values, matrix_dtype(plan.format));
+      rows = formats::encode_floats(module.values, matrix_dtype(plan.format));
     }
     return order.empty() ? rows : in_order(rows, rows.size() / plan.rows, order);
   }
 
   void write_bias(const ConvertedModule& module) {
-    const std::vector<std::byte> bias = encode_floats(module.bias, DType::kF32);
+    const std::vector<std::byte> bias = formats::encode_floats(module.bias, DType::kF32);
     const bool norm = model::is_norm(module.plan.id.role);
     file_.write(DType::kF32, norm ? bias : in_order(bias, sizeof(float), row_order(module.plan)));
   }

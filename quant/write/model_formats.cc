@@ -58,13 +58,13 @@ std::unique_ptr<ModelFormat> make_model_format(const std::filesystem::path& mode
     case OutputFormat::kGguf:
       return std::make_unique<GgufFormat>(model);
     case OutputFormat::kCompressedTensors:
-      return std::make_unique<HuggingfaceFormat>(model, make_compressed_tensors_layout());
+      return std::make_unique<HuggingfaceFormat>(model, *formats::kCompressedTensorsCodec.writer);
     case OutputFormat::kMlx:
-      return std::make_unique<HuggingfaceFormat>(model, make_mlx_layout());
+      return std::make_unique<HuggingfaceFormat>(model, *formats::kMlxCodec.writer);
     case OutputFormat::kAwq:
-      return std::make_unique<HuggingfaceFormat>(model, make_awq_layout());
+      return std::make_unique<HuggingfaceFormat>(model, *formats::kAwqCodec.writer);
     case OutputFormat::kGptq:
-      return std::make_unique<HuggingfaceFormat>(model, make_gptq_layout());
+      return std::make_unique<HuggingfaceFormat>(model, *formats::kGptqCodec.writer);
     case OutputFormat::kBallast:
       break;
   }

@@ -12,7 +12,7 @@
 #include "ballast/error.h"
 #include "files/json_reader.h"
 #include "files/strict_json.h"
-#include "formats/codecs/foreign_format.h"
+#include "formats/codecs/codec.h"
 #include "kernels/matrix/quantized_matrix.h"
 #include "memory_checkpoint.h"
 
@@ -24,13 +24,13 @@ constexpr std::size_t kCols = 64;
 
 void read(std::string_view config_text, std::span<const std::byte> file) {
   const nlohmann::json config = files::parse_strict_json(config_text, "config.json");
-  const auto format = read_foreign_format(files::JsonReader(config, "config.json"));
+  const auto format = detect_codec(files::JsonReader(config, "config.json"));
   if (format == nullptr) return;
   const test::MemoryCheckpoint checkpoint(file);
   if (!format->has(checkpoint, "m")) return;
   format->stored_rows(checkpoint, "m");
   format->checked_tensors(checkpoint, "m", kRows, kCols);
-  const ForeignMatrix matrix = format->matrix(checkpoint, "m", kRows, kCols);
+  const CodecMatrix matrix = format->matrix(checkpoint, "m", kRows, kCols);
   std::vector<float> decoded(kRows * kCols);
   for (std::size_t row = 0; row < kRows; ++row) matrix.decode_row(row, decoded.data() + row * kCols);
   const bool finite = std::ranges::all_of(decoded, [](float value) { return std::isfinite(value); });

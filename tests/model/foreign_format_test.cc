@@ -1,4 +1,4 @@
-#include "formats/codecs/foreign_format.h"
+#include "formats/codecs/codec.h"
 
 #include <doctest/doctest.h>
 

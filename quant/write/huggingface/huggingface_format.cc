@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "ballast/error.h"
+#include "formats/float_type.h"
 #include "model/block_structure.h"
 #include "model/source/model_source.h"
 #include "model/source/stored_matrix.h"
-#include "quant/write/float_type.h"
 #include "quant/write/metadata_files.h"
 
 namespace ballast::quant {
@@ -61,13 +61,37 @@ void say_rope_in_older_words(nlohmann::json& config) {
   config.erase("rope_parameters");
 }
 
+formats::PlannedMatrix planned_matrix(const ModulePlan& module) {
+  return {.name = module.name,
+          .rows = module.rows,
+          .cols = module.cols,
+          .format = module.format,
+          .is_head = module.id.role == model::Role::kHead};
+}
+
+formats::PlannedModel planned_model(std::span<const ModulePlan> model) {
+  formats::PlannedModel planned;
+  bool has_head = false;
+  for (const ModulePlan& module : model) {
+    const model::Role role = module.id.role;
+    has_head = has_head || role == model::Role::kHead;
+    if (module.is_quantized()) {
+      planned.quantized.push_back(planned_matrix(module));
+    } else if (!model::is_norm(role) && !model::is_vector(role) && !is_embedding(role)) {
+      planned.plain_linears.push_back(module.name);
+    }
+  }
+  if (!has_head) planned.plain_linears.emplace_back("lm_head");  // the embedding, under its second name
+  return planned;
+}
+
 class HuggingfaceWriter : public ModelWriter {
  public:
   HuggingfaceWriter(const std::filesystem::path& directory, std::span<const ModulePlan> model,
-                    std::vector<TensorPlan> tensors, std::shared_ptr<const MatrixLayout> layout, DType float_type)
+                    std::vector<TensorPlan> tensors, const formats::CodecWriter& codec, DType float_type)
       : directory_(directory),
         model_(model.begin(), model.end()),
-        layout_(std::move(layout)),
+        codec_(codec),
         float_type_(float_type),
         tensors_(directory, std::move(tensors), {}) {}
 
@@ -81,7 +105,8 @@ class HuggingfaceWriter : public ModelWriter {
     const bool int8 = metadata.recipe.activations == Recipe::Activations::kInt8;
     say_rope_in_older_words(config);
     config["tie_word_embeddings"] = metadata.spec.tied_embeddings;
-    for (const std::string& key : layout_->configuration_keys()) config[key] = layout_->configuration(model_, int8);
+    for (const std::string& key : codec_.configuration_keys())
+      config[key] = codec_.configuration(planned_model(model_), int8);
     write_model_files(metadata, config, directory_);
     return tensors_.file_bytes();
   }
@@ -91,8 +116,9 @@ class HuggingfaceWriter : public ModelWriter {
     const std::string& name = module.plan.name;
     const model::Role role = module.plan.id.role;
     if (module.quantized) {
-      for (const StoredPart& part : layout_->parts(module.plan, *module.quantized, float_type_)) {
-        tensors_.write(part.plan.name, part.plan.dtype, part.bytes);
+      const formats::PlannedMatrix matrix = planned_matrix(module.plan);
+      for (const formats::EncodedTensor& tensor : codec_.encode(matrix, *module.quantized, float_type_)) {
+        tensors_.write(tensor.plan.name, tensor.plan.dtype, tensor.bytes);
       }
     } else {
       write(model::is_vector(role) ? name : model::tensor_name(name, "weight"), module.values);
@@ -101,38 +127,38 @@ class HuggingfaceWriter : public ModelWriter {
   }
 
   void write(const std::string& tensor, std::span<const float> values) {
-    tensors_.write(tensor, float_type_, encode_floats(values, float_type_));
+    tensors_.write(tensor, float_type_, formats::encode_floats(values, float_type_));
   }
 
   std::filesystem::path directory_;
   std::vector<ModulePlan> model_;
-  std::shared_ptr<const MatrixLayout> layout_;
+  const formats::CodecWriter& codec_;
   DType float_type_;
   files::SafetensorsWriter tensors_;
 };
 
 }  // namespace
 
-HuggingfaceFormat::HuggingfaceFormat(const std::filesystem::path& model, std::unique_ptr<MatrixLayout> layout)
-    : layout_(std::move(layout)) {
+HuggingfaceFormat::HuggingfaceFormat(const std::filesystem::path& model, const formats::CodecWriter& codec)
+    : codec_(codec) {
   const model::ModelSource source(model);
   const std::string embedding =
       model::stored_names(source.architecture(), model::Role::kEmbedding, false, 0, 0).front() + ".weight";
-  check_family(source, embedding, layout_->name());
+  check_family(source, embedding, codec_.name());
   float_type_ = float_type_of(source, embedding);
 }
 
 WeightFormat HuggingfaceFormat::fitting(const WeightFormat& format, bool int8_activations) const {
-  if (!format.quantizes()) return {.kind = float_kind(float_type_)};
+  if (!format.quantizes()) return {.kind = formats::float_kind(float_type_)};
   if (format.kind == WeightFormat::Kind::kNonlinear) {
-    throw Error(layout_->name(), "cannot hold " + format_name(format) + ", whose codes are non-linear");
+    throw Error(codec_.name(), "cannot hold " + format_name(format) + ", whose codes are non-linear");
   }
-  return layout_->fitting(format, int8_activations);
+  return codec_.fitting(format, int8_activations);
 }
 
 Recipe HuggingfaceFormat::fitting(const Recipe& recipe) const {
   if (!recipe.prefix.none()) {
-    throw Error("prefix", layout_->name() + " cannot hold tokens that stand in front of every sequence");
+    throw Error("prefix", codec_.name() + " cannot hold tokens that stand in front of every sequence");
   }
   const bool int8 = recipe.activations == Recipe::Activations::kInt8;
   const bool sized = recipe.target_bytes != 0 && recipe.target_bytes != Recipe::kNaturalSize;
@@ -142,18 +168,18 @@ Recipe HuggingfaceFormat::fitting(const Recipe& recipe) const {
   fitting.outlier_fraction = 0;
   fitting.float_type = float_type_;
   fitting.linears = this->fitting(recipe.linears, int8);
-  const WeightFormat floats = {.kind = float_kind(float_type_)};
-  fitting.embedding = layout_->quantizes_embedding() ? this->fitting(recipe.embedding, int8) : floats;
-  fitting.head = int8 || !layout_->quantizes_head() ? floats : this->fitting(recipe.head, int8);
+  const WeightFormat floats = {.kind = formats::float_kind(float_type_)};
+  fitting.embedding = codec_.quantizes_embedding() ? this->fitting(recipe.embedding, int8) : floats;
+  fitting.head = int8 || !codec_.quantizes_head() ? floats : this->fitting(recipe.head, int8);
   for (FormatOverride& entry : fitting.overrides) {
-    entry.format = entry.format.quantizes() ? layout_->named(entry.format, int8) : floats;
+    entry.format = entry.format.quantizes() ? codec_.named(entry.format, int8) : floats;
   }
   fitting.activation_groups = false;
   fitting.int16_activations_at_end = false;
   fitting.int16_activations_where_amplified = false;
   fitting.int16_activation_fraction = 0;
-  if (!layout_->candidates().empty() && !int8) return fitting;
-  if (sized) throw Error(layout_->name(), "has one format for all matrices: it takes no target size");
+  if (!codec_.candidates().empty() && !int8) return fitting;
+  if (sized) throw Error(codec_.name(), "has one format for all matrices: it takes no target size");
   fitting.target_bytes = 0;
   return fitting;
 }
@@ -161,7 +187,7 @@ Recipe HuggingfaceFormat::fitting(const Recipe& recipe) const {
 bool HuggingfaceFormat::holds(const ModulePlan& module) const {
   if (module.outlier_columns > 0) return false;
   if (!module.is_quantized()) return true;
-  return (layout_->quantizes_embedding() || !is_embedding(module.id.role)) && layout_->holds(module);
+  return (codec_.quantizes_embedding() || !is_embedding(module.id.role)) && codec_.holds(planned_matrix(module));
 }
 
 std::optional<WeightFormat> HuggingfaceFormat::exact_format(const ModulePlan& module, bool int8_activations) const {
@@ -173,7 +199,7 @@ std::optional<WeightFormat> HuggingfaceFormat::exact_format(const ModulePlan& mo
 }
 
 void HuggingfaceFormat::check_together(std::span<const ModulePlan> model) const {
-  layout_->check_together(model);
+  codec_.check_together(planned_model(model));
 }
 
 std::string HuggingfaceFormat::describe(const ModulePlan& module) const {
@@ -188,7 +214,7 @@ std::vector<TensorPlan> HuggingfaceFormat::tensors_of(const ModulePlan& module) 
   const bool norm = model::is_norm(role);
   std::vector<TensorPlan> tensors;
   if (module.is_quantized()) {
-    tensors = layout_->tensors(module, float_type_);
+    tensors = codec_.tensors(planned_matrix(module), float_type_);
   } else {
     tensors.push_back({model::tensor_name(module.name, "weight"), float_type_, norm ? Shape{cols} : Shape{rows, cols}});
   }
@@ -214,7 +240,7 @@ std::uint64_t HuggingfaceFormat::file_bytes(std::span<const ModulePlan> model) c
 
 std::unique_ptr<ModelWriter> HuggingfaceFormat::open(const std::filesystem::path& directory,
                                                      std::span<const ModulePlan> model) const {
-  return std::make_unique<HuggingfaceWriter>(directory, model, tensors_of(model), layout_, float_type_);
+  return std::make_unique<HuggingfaceWriter>(directory, model, tensors_of(model), codec_, float_type_);
 }
 
 }  // namespace ballast::quant

@@ -11,21 +11,22 @@
 #include <string>
 #include <vector>
 
-#include "quant/write/huggingface/matrix_layout.h"
+#include "formats/codecs/codec.h"
 #include "quant/write/model_format.h"
 
 namespace ballast::quant {
 
 class HuggingfaceFormat : public ModelFormat {
  public:
-  /// Throws Error where the model's files have other names, shapes or meanings than these layouts know.
-  HuggingfaceFormat(const std::filesystem::path& model, std::unique_ptr<MatrixLayout> layout);
+  /// `codec` must outlive this. Throws Error where the model's files have other names, shapes or meanings than programs
+  /// that read such checkpoints know.
+  HuggingfaceFormat(const std::filesystem::path& model, const formats::CodecWriter& codec);
 
-  /// Biases and LayerNorms stay, the embedding keeps the original's type where the layout has no other, no columns keep
+  /// Biases and LayerNorms stay, the embedding keeps the original's type where the codec has no other, no columns keep
   /// 16 bits, and norms are what that type can say.
   Recipe fitting(const Recipe& recipe) const override;
-  std::vector<WeightFormat> candidates() const override { return layout_->candidates(); }
-  bool ties_formats() const override { return layout_->ties_formats(); }
+  std::vector<WeightFormat> candidates() const override { return codec_.candidates(); }
+  bool ties_formats() const override { return codec_.ties_formats(); }
   bool holds(const ModulePlan& module) const override;
   void check_together(std::span<const ModulePlan> model) const override;
   std::optional<WeightFormat> exact_format(const ModulePlan& module, bool int8_activations) const override;
@@ -40,7 +41,7 @@ class HuggingfaceFormat : public ModelFormat {
   std::vector<files::TensorPlan> tensors_of(const ModulePlan& module) const;
   std::vector<files::TensorPlan> tensors_of(std::span<const ModulePlan> model) const;
 
-  std::shared_ptr<const MatrixLayout> layout_;
+  const formats::CodecWriter& codec_;
   DType float_type_;
 };
 

@@ -16,7 +16,7 @@
 #include "error_message.h"
 #include "files/json_reader.h"
 #include "fixed_recipe.h"
-#include "formats/codecs/foreign_format.h"
+#include "formats/codecs/codec.h"
 #include "model/source/model_source.h"
 #include "model_logits.h"
 #include "quant/rounding/rounding.h"
@@ -39,7 +39,7 @@ constexpr std::size_t kCols = 256;
 
 struct Layout {
   OutputFormat output;
-  std::unique_ptr<MatrixLayout> layout;
+  const formats::CodecWriter* codec = nullptr;
   std::vector<WeightFormat> formats;
   bool int8_activations = false;
 };
@@ -51,20 +51,21 @@ WeightFormat symmetric(int bits, std::size_t group_size) {
 std::vector<Layout> layouts() {
   std::vector<Layout> all;
   all.push_back({OutputFormat::kCompressedTensors,
-                 make_compressed_tensors_layout(),
+                 formats::kCompressedTensorsCodec.writer,
                  {symmetric(4, 32), symmetric(5, 64), symmetric(6, 128), symmetric(8, 32), symmetric(8, kCols)}});
-  all.push_back({OutputFormat::kCompressedTensors, make_compressed_tensors_layout(), {symmetric(8, 0)}, true});
-  all.push_back({OutputFormat::kMlx, make_mlx_layout(), affine_formats()});
-  all.push_back({OutputFormat::kGptq, make_gptq_layout(), {symmetric(4, 32), symmetric(4, 128), symmetric(8, 64)}});
+  all.push_back({OutputFormat::kCompressedTensors, formats::kCompressedTensorsCodec.writer, {symmetric(8, 0)}, true});
+  all.push_back({OutputFormat::kMlx, formats::kMlxCodec.writer, affine_formats()});
+  all.push_back(
+      {OutputFormat::kGptq, formats::kGptqCodec.writer, {symmetric(4, 32), symmetric(4, 128), symmetric(8, 64)}});
   all.push_back(
       {OutputFormat::kAwq,
-       make_awq_layout(),
+       formats::kAwqCodec.writer,
        {{.bits = 4, .group_size = 32, .symmetric = false}, {.bits = 4, .group_size = 128, .symmetric = false}}});
   return all;
 }
 
-ModulePlan plan_of(const WeightFormat& format) {
-  return {.id = {.role = model::Role::kUp}, .name = kModule, .rows = kRows, .cols = kCols, .format = format};
+formats::PlannedMatrix plan_of(const WeightFormat& format) {
+  return {.name = kModule, .rows = kRows, .cols = kCols, .format = format};
 }
 
 RoundedMatrix random_matrix(const WeightFormat& format, DType scale_type) {
@@ -78,16 +79,16 @@ TEST_CASE("matrices are read back to the last bit, in the tensors that were plan
   for (const Layout& layout : layouts()) {
     for (const WeightFormat& format : layout.formats) {
       for (const DType type : {DType::kF16, DType::kBF16}) {
-        CAPTURE(layout.layout->name());
+        CAPTURE(layout.codec->name());
         CAPTURE(format_name(format));
-        const ModulePlan plan = plan_of(format);
-        REQUIRE(layout.layout->holds(plan));
+        const formats::PlannedMatrix plan = plan_of(format);
+        REQUIRE(layout.codec->holds(plan));
         const RoundedMatrix matrix = random_matrix(format, type);
-        const std::vector<files::TensorPlan> planned = layout.layout->tensors(plan, type);
+        const std::vector<files::TensorPlan> planned = layout.codec->tensors(plan, type);
         const TemporaryDirectory directory;
         files::SafetensorsWriter writer(directory.path(), planned, {});
         std::size_t next = 0;
-        for (const StoredPart& part : layout.layout->parts(plan, matrix, type)) {
+        for (const formats::EncodedTensor& part : layout.codec->encode(plan, matrix, type)) {
           CHECK(part.plan.name == planned[next].name);
           CHECK(part.plan.dtype == planned[next].dtype);
           CHECK(part.plan.shape == planned[next++].shape);
@@ -97,14 +98,15 @@ TEST_CASE("matrices are read back to the last bit, in the tensors that were plan
         writer.finish();
 
         nlohmann::json config;
-        for (const std::string& key : layout.layout->configuration_keys()) {
-          config[key] = layout.layout->configuration(std::span(&plan, 1), layout.int8_activations);
+        for (const std::string& key : layout.codec->configuration_keys()) {
+          config[key] =
+              layout.codec->configuration({.quantized = {plan}, .plain_linears = {}}, layout.int8_activations);
         }
         test::write_file(directory / "config.json", config.dump());
         const auto checkpoint = files::open_checkpoint(directory.path());
-        const auto reader = formats::read_foreign_format(files::JsonReader(config, "config.json"));
+        const auto reader = formats::detect_codec(files::JsonReader(config, "config.json"));
         REQUIRE(reader->has(*checkpoint, kModule));
-        const formats::ForeignMatrix stored = reader->matrix(*checkpoint, kModule, kRows, kCols);
+        const formats::CodecMatrix stored = reader->matrix(*checkpoint, kModule, kRows, kCols);
         CHECK(stored.form.has_value());
         const kernels::QuantizedMatrix rounded = runnable_matrix(matrix);
         std::vector<float> row(kCols), expected(kCols);

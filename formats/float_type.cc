@@ -1,8 +1,8 @@
-#include "quant/write/float_type.h"
+#include "formats/float_type.h"
 
 #include "kernels/matrix/float_matrix.h"
 
-namespace ballast::quant {
+namespace ballast::formats {
 
 namespace {
 
@@ -47,4 +47,4 @@ std::vector<std::byte> encode_floats(std::span<const float> values, DType dtype)
   return bytes;
 }
 
-}  // namespace ballast::quant
+}  // namespace ballast::formats

@@ -1,6 +1,6 @@
 // Values in floating point as they are stored.
-#ifndef BALLAST_QUANT_WRITE_FLOAT_TYPE_H_
-#define BALLAST_QUANT_WRITE_FLOAT_TYPE_H_
+#ifndef BALLAST_FORMATS_FLOAT_TYPE_H_
+#define BALLAST_FORMATS_FLOAT_TYPE_H_
 
 #include <cstddef>
 #include <span>
@@ -9,7 +9,7 @@
 #include "ballast/recipe.h"
 #include "ballast/tensor.h"
 
-namespace ballast::quant {
+namespace ballast::formats {
 
 /// The type of weights that have this format; F32 for what goes along with integers.
 DType float_dtype(WeightFormat::Kind kind);
@@ -20,6 +20,6 @@ WeightFormat::Kind float_kind(DType dtype);
 /// `dtype` is kF32, kF16 or kBF16; ties round to even.
 std::vector<std::byte> encode_floats(std::span<const float> values, DType dtype);
 
-}  // namespace ballast::quant
+}  // namespace ballast::formats
 
-#endif  // BALLAST_QUANT_WRITE_FLOAT_TYPE_H_
+#endif  // BALLAST_FORMATS_FLOAT_TYPE_H_

@@ -1,6 +1,6 @@
 // What a compressed-tensors config.json says about the weights that its modules may have.
-#ifndef BALLAST_FORMATS_CODECS_COMPRESSED_TENSORS_H_
-#define BALLAST_FORMATS_CODECS_COMPRESSED_TENSORS_H_
+#ifndef BALLAST_FORMATS_CODECS_COMPRESSED_TENSORS_CONFIG_H_
+#define BALLAST_FORMATS_CODECS_COMPRESSED_TENSORS_CONFIG_H_
 
 #include <cstddef>
 #include <optional>
@@ -27,4 +27,4 @@ std::vector<WeightScheme> read_weight_schemes(const files::JsonReader& quantizat
 
 }  // namespace ballast::formats
 
-#endif  // BALLAST_FORMATS_CODECS_COMPRESSED_TENSORS_H_
+#endif  // BALLAST_FORMATS_CODECS_COMPRESSED_TENSORS_CONFIG_H_

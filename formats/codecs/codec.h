@@ -1,0 +1,158 @@
+// A codec is one program's way of storing matrices of codes in a checkpoint. Each is a file of this folder, in which
+// reading and writing are side by side: how its config.json is recognized, which tensors a matrix has, what its codes
+// mean, and what it cannot hold.
+#ifndef BALLAST_FORMATS_CODECS_CODEC_H_
+#define BALLAST_FORMATS_CODECS_CODEC_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ballast/recipe.h"
+#include "ballast/tensor.h"
+#include "files/checkpoint.h"
+#include "files/json_reader.h"
+#include "files/safetensors/safetensors_writer.h"
+#include "formats/code_matrix.h"
+#include "kernels/matrix/quantized_rows.h"
+
+namespace ballast::formats {
+
+/// A matrix [rows = outputs, cols = inputs] whose scales were read and are finite. It reads from the checkpoint, which
+/// must outlive it. Both functions may be called from several threads.
+struct CodecMatrix {
+  std::optional<kernels::CodeLayout> form;  ///< a layout of kernels that holds the same values exactly; else none
+  kernels::QuantizedRowReader read_row;     ///< only where there is a form
+  std::function<void(std::size_t row, float* dst)> decode_row;
+};
+
+/// The tensors of one matrix in a checkpoint.
+struct CodecTensors {
+  std::vector<std::string> names;
+  std::string type;  ///< "GPTQ int4-g128": the program's name, bits and columns of a group
+};
+
+/// Reads the matrices of one checkpoint. Immutable, thread-safe.
+class CodecReader {
+ public:
+  virtual ~CodecReader() = default;
+
+  /// Returns whether the checkpoint has this module's matrix quantized. It may have other matrices as plain tensors.
+  virtual bool has(const files::Checkpoint& checkpoint, const std::string& module) const = 0;
+
+  /// Returns the number of outputs that the shapes of a module's tensors give; the functions below check the rest.
+  /// Precondition of this and all below: has() the module.
+  virtual std::size_t stored_rows(const files::Checkpoint& checkpoint, const std::string& module) const = 0;
+
+  /// Returns the tensors of a matrix [rows, cols] after a check of all names, types and shapes, which reads no values.
+  /// Throws Error.
+  virtual CodecTensors checked_tensors(const files::Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                                       std::size_t cols) const = 0;
+
+  /// Returns the matrix after the same check. Throws Error, also for scales that are not finite.
+  virtual CodecMatrix matrix(const files::Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                             std::size_t cols) const = 0;
+};
+
+/// A quantized matrix as it is planned, before there are values.
+struct PlannedMatrix {
+  std::string name;  ///< of the module in Hugging Face's words: "model.layers.0.mlp.up_proj"
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+  WeightFormat format;
+  bool is_head = false;
+};
+
+/// What a configuration says of a whole model.
+struct PlannedModel {
+  std::vector<PlannedMatrix> quantized;
+  std::vector<std::string> plain_linears;  ///< the linears that stay floats, in the order of the file
+};
+
+/// A tensor with its bytes.
+struct EncodedTensor {
+  files::TensorPlan plan;
+  std::vector<std::byte> bytes;
+};
+
+/// Writes matrices of codes. Has no state, thread-safe.
+class CodecWriter {
+ public:
+  virtual ~CodecWriter() = default;
+
+  /// "compressed-tensors", for messages.
+  virtual std::string name() const = 0;
+
+  /// Returns the formats that a search may give to a matrix; empty: all matrices have the recipe's format.
+  virtual std::vector<WeightFormat> candidates() const = 0;
+
+  /// Returns the format that takes the place of a recipe's format of integers. `int8_activations`: the inputs of the
+  /// matrices are INT8, too. Throws Error where this program does not multiply the two with each other.
+  virtual WeightFormat fitting(const WeightFormat& format, bool int8_activations) const = 0;
+
+  /// Returns the format that takes the place of one that the user names for a matrix; not for floats. Throws Error as
+  /// fitting() does.
+  virtual WeightFormat named(const WeightFormat& format, bool /*int8_activations*/) const { return format; }
+
+  /// Returns whether matrices that read the same input must have one format, because programs that read the files fuse
+  /// them.
+  virtual bool ties_formats() const { return true; }
+
+  /// Returns whether a head that is no embedding is quantized, and whether an embedding is.
+  virtual bool quantizes_head() const = 0;
+  virtual bool quantizes_embedding() const { return false; }
+
+  /// Returns whether a matrix fits: its format and its shape.
+  virtual bool holds(const PlannedMatrix& matrix) const = 0;
+
+  /// Throws Error where configuration() cannot describe matrices together that holds() accepts one by one.
+  virtual void check_together(const PlannedModel& /*model*/) const {}
+
+  /// Returns the tensors of a matrix, without its bias; `scale_type` is the type of scales. Precondition: holds().
+  virtual std::vector<files::TensorPlan> tensors(const PlannedMatrix& matrix, DType scale_type) const = 0;
+
+  /// Returns the same tensors with their bytes. Precondition: `codes` has the matrix's shape and format.
+  std::vector<EncodedTensor> encode(const PlannedMatrix& matrix, const CodeMatrix& codes, DType scale_type) const;
+
+  /// Returns the fields of config.json that hold what configuration() returns.
+  virtual std::vector<std::string> configuration_keys() const { return {"quantization_config"}; }
+
+  /// Returns the description of a model's quantization. Precondition: check_together() accepted the model.
+  virtual nlohmann::json configuration(const PlannedModel& model, bool int8_activations) const = 0;
+
+ private:
+  /// Returns the bytes of each of tensors().
+  virtual std::vector<std::vector<std::byte>> contents(const PlannedMatrix& matrix, const CodeMatrix& codes,
+                                                       DType scale_type) const = 0;
+};
+
+/// One program's codec.
+struct Codec {
+  /// Returns whether this program wrote the object `quantization_config` or `quantization` of a config.json.
+  bool (*detect)(const files::JsonReader& quantization);
+
+  /// Throws Error where the object asks for something that ballast does not read.
+  std::unique_ptr<const CodecReader> (*make_reader)(const files::JsonReader& quantization);
+
+  const CodecWriter* writer = nullptr;  ///< null: ballast reads these files only
+};
+
+extern const Codec kCompressedTensorsCodec;
+extern const Codec kGptqCodec;
+extern const Codec kAwqCodec;
+extern const Codec kMlxCodec;
+extern const Codec kFp8Codec;
+
+/// Returns a reader for the program that quantized a checkpoint, by its config.json; null where no codec knows it.
+/// Throws Error for settings that ballast does not read.
+std::unique_ptr<const CodecReader> detect_codec(const files::JsonReader& config);
+
+}  // namespace ballast::formats
+
+#endif  // BALLAST_FORMATS_CODECS_CODEC_H_
