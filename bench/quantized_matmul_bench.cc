@@ -23,12 +23,12 @@ struct Format {
   int activation_bits = 8;
   bool asymmetric = false;
   double outliers = 0;  ///< share of the columns kept in 16 bits
-  bool nonlinear = false;
+  CodebookId codebook = CodebookId::kUniform;
 
   std::string name() const {
-    return (nonlinear ? "nl" : "w") + std::to_string(weight_bits) + "a" + std::to_string(activation_bits) + "-" +
-           (group_size == 0 ? "channel" : "g" + std::to_string(group_size)) + (asymmetric ? "-asym" : "") +
-           (outliers > 0 ? "-outliers" : "");
+    return std::string(codebook == CodebookId::kUniform ? "w" : "nl") + std::to_string(weight_bits) + "a" +
+           std::to_string(activation_bits) + "-" + (group_size == 0 ? "channel" : "g" + std::to_string(group_size)) +
+           (asymmetric ? "-asym" : "") + (outliers > 0 ? "-outliers" : "");
   }
 };
 
@@ -44,9 +44,9 @@ constexpr Format kFormats[] = {
     {4, 128, 8},
     {8, 64, 16},
     {4, 32, 16},
-    {.weight_bits = 4, .group_size = 32, .nonlinear = true},
-    {.weight_bits = 5, .group_size = 64, .nonlinear = true},
-    {.weight_bits = 4, .group_size = 32, .activation_bits = 16, .nonlinear = true},
+    {.weight_bits = 4, .group_size = 32, .codebook = CodebookId::kNl4},
+    {.weight_bits = 5, .group_size = 64, .codebook = CodebookId::kNl5},
+    {.weight_bits = 4, .group_size = 32, .activation_bits = 16, .codebook = CodebookId::kNl4},
 };
 
 /// Random codes and positive scales, and what a QuantizedView points to.
@@ -56,7 +56,7 @@ class RandomWeights {
     view_.rows = shape.rows;
     view_.cols = shape.cols;
     view_.bits = format.weight_bits;
-    view_.nonlinear = format.nonlinear;
+    view_.codebook = format.codebook;
     view_.group_size = format.group_size == 0 ? shape.cols : format.group_size;
     fill(codes_, shape.rows * packed_row_bytes(shape.cols, format.weight_bits));
     scales_.assign(shape.rows * view_.groups(), 0x2000);  // 2^-7 as F16

@@ -101,7 +101,7 @@ std::vector<std::uint16_t> decode_all_scales(const PartReader& parts, const Quan
     std::memcpy(&row_scale, view.row_scales.data() + r * sizeof row_scale, sizeof row_scale);
     if ((row_scale & 0x8000U) != 0) parts.fail("weight_row_scale", "value " + std::to_string(r) + " is negative");
     decode_scales(row_scale, view.scale_codes.subspan(r * width, width),
-                  view.nonlinear ? ScaleCodes::kSigned : ScaleCodes::kUnsigned, view.scale_type,
+                  view.codebook == CodebookId::kUniform ? ScaleCodes::kUnsigned : ScaleCodes::kSigned, view.scale_type,
                   std::span(scales).subspan(r * width, width));
   }
   return scales;
@@ -120,7 +120,7 @@ QuantizedView QuantizedTensor::view() const {
   return {.rows = rows,
           .cols = cols,
           .bits = bits,
-          .nonlinear = nonlinear,
+          .codebook = codebook,
           .group_size = group_size,
           .codes = codes,
           .scale_type = scale_type,
@@ -137,7 +137,7 @@ QuantizedTensor::QuantizedTensor(const QuantizedView& view)
     : rows(view.rows),
       cols(view.cols),
       bits(view.bits),
-      nonlinear(view.nonlinear),
+      codebook(view.codebook),
       group_size(view.group_size),
       codes(view.codes.begin(), view.codes.end()),
       scale_type(view.scale_type),
@@ -161,7 +161,7 @@ std::vector<float> group_scales(const QuantizedView& matrix, std::size_t row) {
 }
 
 std::vector<std::uint8_t> group_zeros(const QuantizedView& matrix, std::size_t row) {
-  const int middle = matrix.nonlinear ? kNonlinearZero : 1 << (matrix.bits - 1);
+  const int middle = matrix.codebook == CodebookId::kUniform ? 1 << (matrix.bits - 1) : kCodebookZero;
   std::vector<std::uint8_t> zeros(matrix.groups(), static_cast<std::uint8_t>(middle));
   if (matrix.zeros.empty()) return zeros;
   const std::size_t row_bytes = packed_row_bytes(zeros.size(), matrix.bits);
@@ -202,17 +202,16 @@ std::vector<QuantizedPart> quantized_parts(const std::string& module, const Quan
     bytes.push_back(std::as_bytes(view.outlier_columns));
     bytes.push_back(view.outlier_weights);
   }
-  const std::vector<files::TensorPlan> plans = quantized_plans(
-      module, {.rows = view.rows,
-               .cols = view.cols,
-               .format = {.kind = view.nonlinear ? WeightFormat::Kind::kNonlinear : WeightFormat::Kind::kInteger,
-                          .bits = view.bits,
-                          .group_size = view.group_size,
-                          .symmetric = view.zeros.empty(),
-                          .scale_bits = shared ? 8 : 16},
-               .outlier_columns = view.outlier_columns.size(),
-               .scale_type = view.scale_type,
-               .outlier_type = view.outlier_type});
+  const std::vector<files::TensorPlan> plans = quantized_plans(module, {.rows = view.rows,
+                                                                        .cols = view.cols,
+                                                                        .format = {.bits = view.bits,
+                                                                                   .codebook = view.codebook,
+                                                                                   .group_size = view.group_size,
+                                                                                   .symmetric = view.zeros.empty(),
+                                                                                   .scale_bits = shared ? 8 : 16},
+                                                                        .outlier_columns = view.outlier_columns.size(),
+                                                                        .scale_type = view.scale_type,
+                                                                        .outlier_type = view.outlier_type});
   std::vector<QuantizedPart> parts;
   for (std::size_t i = 0; i < plans.size(); ++i) parts.push_back({plans[i], bytes[i]});
   return parts;
@@ -235,7 +234,7 @@ StoredQuantizedTensor::StoredQuantizedTensor(const files::Checkpoint& checkpoint
   view_.rows = rows;
   view_.cols = cols;
   view_.bits = format.bits;
-  view_.nonlinear = format.kind == WeightFormat::Kind::kNonlinear;
+  view_.codebook = format.codebook;
   view_.group_size = format.group_size == 0 ? cols : format.group_size;
   const std::int64_t row_count = signed_size(rows);
   const Shape groups = {row_count, signed_size(view_.groups())};

@@ -23,7 +23,7 @@ struct QuantizedTensor {
   std::size_t rows = 0;
   std::size_t cols = 0;
   int bits = 8;
-  bool nonlinear = false;
+  CodebookId codebook = CodebookId::kUniform;
   std::size_t group_size = 0;
   std::vector<std::uint8_t> codes;
   DType scale_type = DType::kF16;

@@ -14,7 +14,7 @@ namespace ballast::formats {
 /// What scale codes may be.
 enum class ScaleCodes {
   kUnsigned,  ///< 0 to 255
-  kSigned     ///< -128 to 127, of non-linear formats
+  kSigned     ///< -128 to 127, of formats with a codebook
 };
 
 /// A group's scale is row_scale * code / scale_codes(kind). So a row scale is as large as a scale, and where the scales

@@ -32,8 +32,17 @@ std::string block_type_name(DType type) {
 constexpr std::array<int, 4> kBits = {8, 6, 5, 4};
 constexpr std::array<std::size_t, 4> kGroupSizes = {32, 64, 128, 0};
 
-constexpr std::array<int, 4> kNonlinearBits = {4, 5, 6, 7};
-constexpr std::array<std::size_t, 3> kNonlinearGroupSizes = {32, 64, 128};
+constexpr std::array<std::size_t, 3> kCodebookGroupSizes = {32, 64, 128};
+
+/// Returns "nl7, nl6, nl5 and nl4", the most bits first.
+std::string codebook_names() {
+  std::string names;
+  for (std::size_t row = kCodebooks.size(); row-- > 0;) {
+    if (!names.empty()) names += row == 0 ? " and " : ", ";
+    names += kCodebooks[row].name;
+  }
+  return names;
+}
 
 constexpr std::array<int, 6> kAffineBits = {2, 3, 4, 5, 6, 8};
 constexpr std::array<std::size_t, 3> kAffineGroupSizes = {128, 64, 32};
@@ -44,11 +53,11 @@ std::span<const DType> writable_block_types() {
   return kBlockTypes;
 }
 
-std::vector<WeightFormat> nonlinear_formats() {
+std::vector<WeightFormat> codebook_formats() {
   std::vector<WeightFormat> formats;
-  for (const std::size_t group_size : kNonlinearGroupSizes) {
-    for (const int bits : kNonlinearBits) {
-      for (const int scale_bits : {8, 16}) formats.push_back(nonlinear_format(bits, group_size, scale_bits));
+  for (const std::size_t group_size : kCodebookGroupSizes) {
+    for (const Codebook& book : kCodebooks) {
+      for (const int scale_bits : {8, 16}) formats.push_back(codebook_format(book.id, group_size, scale_bits));
     }
   }
   return formats;
@@ -70,7 +79,9 @@ std::string format_name(const WeightFormat& format) {
   const std::string group = format.group_size == 0 ? "channel" : "g" + std::to_string(format.group_size);
   if (format.kind == Kind::kAffine) return "affine" + std::to_string(format.bits) + "-" + group;
   const std::string scales = format.scale_bits == 8 ? "-s8" : "";
-  if (format.kind == Kind::kNonlinear) return "nl" + std::to_string(format.bits) + "-" + group + scales;
+  if (format.codebook != CodebookId::kUniform) {
+    return std::string(codebook(format.codebook).name) + "-" + group + scales;
+  }
   return "int" + std::to_string(format.bits) + "-" + group + (format.symmetric ? "" : "-asym") + scales;
 }
 
@@ -84,7 +95,7 @@ WeightFormat parse_format(std::string_view name) {
   for (const WeightFormat& format : affine_formats()) {
     if (format_name(format) == name) return format;
   }
-  for (const WeightFormat& format : nonlinear_formats()) {
+  for (const WeightFormat& format : codebook_formats()) {
     if (format_name(format) == name) return format;
   }
   for (const int bits : kBits) {
@@ -102,12 +113,13 @@ WeightFormat parse_format(std::string_view name) {
       }
     }
   }
-  throw Error(
-      "format '" + std::string(name) + "'",
-      "unknown; there are f32, f16, bf16 and int8, int6, int5 or int4 with -g32, -g64, -g128 or -channel, "
-      "-asym after it, and -s8 last except for -channel (int4-g32-asym, int5-g64-asym-s8), nl7, nl6, nl5 and nl4 with "
-      "-g32, -g64 or -g128 and -s8 after it (nl4-g64-s8), for MLX affine2, 3, 4, 5, 6 or 8 with -g32, -g64 or -g128, "
-      "and for GGUF files q2_k to q6_k, q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, iq4_xs");
+  throw Error("format '" + std::string(name) + "'",
+              "unknown; there are f32, f16, bf16 and int8, int6, int5 or int4 with -g32, -g64, -g128 or -channel, "
+              "-asym after it, and -s8 last except for -channel (int4-g32-asym, int5-g64-asym-s8), " +
+                  codebook_names() +
+                  " with -g32, -g64 or -g128 and -s8 after it (nl4-g64-s8), for MLX affine2, 3, 4, 5, 6 or 8 with "
+                  "-g32, -g64 or -g128, "
+                  "and for GGUF files q2_k to q6_k, q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, iq4_xs");
 }
 
 }  // namespace ballast

@@ -1,4 +1,4 @@
-// Tables of the 4-bit codes of GGUF's non-linear blocks.
+// The codebooks of 4-bit codes in GGUF's blocks.
 #ifndef BALLAST_FILES_GGUF_BLOCK_TABLES_H_
 #define BALLAST_FILES_GGUF_BLOCK_TABLES_H_
 
@@ -7,11 +7,11 @@
 
 namespace ballast::files {
 
-/// The table of IQ4_NL and IQ4_XS.
-inline constexpr std::array<std::int8_t, 16> kNonlinearValues = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                                                 1,    13,   25,  38,  53,  69,  89,  113};
+/// The codebook of IQ4_NL and IQ4_XS.
+inline constexpr std::array<std::int8_t, 16> kIq4Values = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                                           1,    13,   25,  38,  53,  69,  89,  113};
 
-/// The table of MXFP4 and NVFP4: twice the values of a 4-bit float (a sign, two bits of exponent, one of fraction).
+/// The codebook of MXFP4 and NVFP4: twice the value of a 4-bit float (a sign, two bits of exponent, one of fraction).
 inline constexpr std::array<std::int8_t, 16> kTwiceE2M1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 }  // namespace ballast::files

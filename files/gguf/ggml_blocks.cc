@@ -155,7 +155,7 @@ void decode_q6_k(const std::uint8_t* src, float* dst) {
 // scale, 16 bytes of nibbles
 void decode_iq4_nl(const std::uint8_t* src, float* dst) {
   const float scale = half_at(src);
-  for_each_code(src + 2, 0, dst, [scale](int code) { return scale * to_f(kNonlinearValues[code]); });
+  for_each_code(src + 2, 0, dst, [scale](int code) { return scale * to_f(kIq4Values[code]); });
 }
 
 // scale of scales, 2 bytes of the scales' top two bits, 4 bytes of their nibbles, 128 bytes of nibbles in eight groups
@@ -167,7 +167,7 @@ void decode_iq4_xs(const std::uint8_t* src, float* dst) {
     const int high = (u16_at(src + 2) >> (2 * group)) & 3;
     const float group_scale = scale * to_f((low | high << 4) - 32);
     for_each_code(src + 8 + 16 * group, 0, dst + 32 * group,
-                  [group_scale](int code) { return group_scale * to_f(kNonlinearValues[code]); });
+                  [group_scale](int code) { return group_scale * to_f(kIq4Values[code]); });
   }
 }
 

@@ -155,9 +155,9 @@ void write_q3_k(const QuantizedRow& row, std::size_t index, BlockBytes block) {
 std::array<std::uint8_t, 32> places_of(const std::uint8_t* codes, int middle) {
   std::array<std::uint8_t, 32> places{};
   for (std::size_t i = 0; i < 32; ++i) {
-    const auto* found = std::ranges::find(kNonlinearValues, static_cast<std::int8_t>(codes[i] - middle));
-    assert(found != kNonlinearValues.end());
-    places[i] = static_cast<std::uint8_t>(found - kNonlinearValues.begin());
+    const auto* found = std::ranges::find(kIq4Values, static_cast<std::int8_t>(codes[i] - middle));
+    assert(found != kIq4Values.end());
+    places[i] = static_cast<std::uint8_t>(found - kIq4Values.begin());
   }
   return places;
 }

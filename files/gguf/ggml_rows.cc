@@ -180,7 +180,7 @@ void look_up(Bytes nibbles, const std::array<std::int8_t, 16>& table, int middle
 
 void read_iq4_nl(Bytes block, std::size_t index, QuantizedRow& row) {
   row.scales[index] = bits_at(block, 0);
-  look_up(block.subspan(2, 16), kNonlinearValues, 128, row.codes.data() + 32 * index);
+  look_up(block.subspan(2, 16), kIq4Values, 128, row.codes.data() + 32 * index);
 }
 
 void read_iq4_xs(Bytes block, std::size_t index, QuantizedRow& row) {
@@ -190,7 +190,7 @@ void read_iq4_xs(Bytes block, std::size_t index, QuantizedRow& row) {
     const unsigned low = (block[4 + group / 2] >> (group % 2 * 4)) & 0x0FU;
     const unsigned high = (high_bits >> (2 * group)) & 3U;
     row.factors[8 * index + group] = static_cast<std::int8_t>(static_cast<int>(low | high << 4U) - 32);
-    look_up(block.subspan(8 + 16 * group, 16), kNonlinearValues, 128, row.codes.data() + 256 * index + 32 * group);
+    look_up(block.subspan(8 + 16 * group, 16), kIq4Values, 128, row.codes.data() + 256 * index + 32 * group);
   }
 }
 

@@ -146,7 +146,7 @@ class AwqWriter : public CodecWriter {
 
   bool holds(const PlannedMatrix& matrix) const override {
     const WeightFormat& format = matrix.format;
-    const bool integers = format.kind == WeightFormat::Kind::kInteger && format.bits == kAwqBits && !format.symmetric;
+    const bool integers = format.is_integer() && format.bits == kAwqBits && !format.symmetric;
     return integers && format.scale_bits == 16 && format.group_size != 0 && matrix.cols % format.group_size == 0 &&
            matrix.rows % kAwqRowsOfWord == 0;
   }

@@ -277,7 +277,7 @@ class CompressedTensorsWriter : public CodecWriter {
   bool holds(const PlannedMatrix& matrix) const override {
     const WeightFormat& format = matrix.format;
     const bool fits = format.group_size == 0 ? is_unpacked(format) : matrix.cols % format.group_size == 0;
-    return format.kind == WeightFormat::Kind::kInteger && format.symmetric && format.scale_bits == 16 && fits &&
+    return format.is_integer() && format.symmetric && format.scale_bits == 16 && fits &&
            std::ranges::find(kCompressedBits, format.bits) != kCompressedBits.end();
   }
 

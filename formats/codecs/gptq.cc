@@ -172,7 +172,7 @@ class GptqWriter : public CodecWriter {
 
   bool holds(const PlannedMatrix& matrix) const override {
     const WeightFormat& format = matrix.format;
-    const bool integers = format.kind == WeightFormat::Kind::kInteger && (format.bits == 4 || format.bits == 8);
+    const bool integers = format.is_integer() && (format.bits == 4 || format.bits == 8);
     constexpr std::size_t kRowsOfWord = 8;  // of 4 bits
     return integers && format.symmetric && format.scale_bits == 16 && format.group_size != 0 &&
            matrix.cols % format.group_size == 0 && matrix.rows % kRowsOfWord == 0;

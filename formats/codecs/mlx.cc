@@ -126,7 +126,7 @@ class MlxWriter : public CodecWriter {
   }
 
   WeightFormat named(const WeightFormat& format, bool /*int8_activations*/) const override {
-    if (format.kind != WeightFormat::Kind::kInteger) return format;
+    if (!format.is_integer()) return format;
     return affine_format(format.bits, format.group_size == 0 ? kUsualMlxGroupSize : format.group_size);
   }
 

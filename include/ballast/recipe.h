@@ -1,4 +1,4 @@
-// What a conversion shall do: schemes by name, and every choice that they make.
+// The recipe of a conversion: which passes run and which format each matrix gets.
 #ifndef BALLAST_RECIPE_H_
 #define BALLAST_RECIPE_H_
 
@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ballast/codebooks.h"
 #include "ballast/prefix.h"
 #include "ballast/tensor.h"
 
@@ -18,19 +19,23 @@ namespace ballast {
 
 /// How a matrix of weights is stored.
 struct WeightFormat {
-  enum class Kind { kF32, kF16, kBF16, kInteger, kNonlinear, kAffine, kBlocks };
+  enum class Kind { kF32, kF16, kBF16, kInteger, kAffine, kBlocks };
   Kind kind = Kind::kInteger;
-  int bits = 8;                ///< kInteger: 4, 5, 6 or 8; kNonlinear: 4, 5, 6 or 7; kAffine: 2 or 3, too
-  std::size_t group_size = 0;  ///< 32, 64, 128, or of kInteger 0 for one scale per output channel
-  bool symmetric = true;       ///< kInteger: no zero points
-  int scale_bits = 16;  ///< of these two: 16, or (with groups) 8: a 16-bit scale per row, 8-bit codes for its groups
+  int bits = 8;                                ///< kInteger: 4, 5, 6, 8 or the codebook's; kAffine: also 2 and 3
+  CodebookId codebook = CodebookId::kUniform;  ///< kInteger: what the codes stand for
+  std::size_t group_size = 0;  ///< 32, 64, 128, or 0 for one scale per output channel (kInteger without a codebook)
+  bool symmetric = true;       ///< kInteger: no zero points; always so with a codebook
+  int scale_bits = 16;         ///< kInteger: 16, or (with groups) 8: a 16-bit scale per row, 8-bit codes for its groups
   DType block_type = DType::kQ8_0;  ///< kBlocks: of a GGUF, one of writable_block_types()
 
   /// Whether the weights become codes.
   bool quantizes() const { return is_ballast_format() || kind == Kind::kAffine || kind == Kind::kBlocks; }
 
   /// Whether they become the codes of ballast's own files.
-  bool is_ballast_format() const { return kind == Kind::kInteger || kind == Kind::kNonlinear; }
+  bool is_ballast_format() const { return kind == Kind::kInteger; }
+
+  /// Whether they become such codes and stand for evenly spaced values.
+  bool is_integer() const { return kind == Kind::kInteger && codebook == CodebookId::kUniform; }
 
   bool operator==(const WeightFormat&) const = default;
 };
@@ -40,13 +45,13 @@ inline WeightFormat block_format(DType type) {
   return {.kind = WeightFormat::Kind::kBlocks, .block_type = type};
 }
 
-/// Codes that stand for the values of a table (ballast/quantized.h) times their group's scale, of either sign.
-inline WeightFormat nonlinear_format(int bits, std::size_t group_size, int scale_bits) {
-  return {.kind = WeightFormat::Kind::kNonlinear, .bits = bits, .group_size = group_size, .scale_bits = scale_bits};
+/// Codebook codes: weight = codebook value[code] * group scale. Scales may be negative.
+constexpr WeightFormat codebook_format(CodebookId id, std::size_t group_size, int scale_bits) {
+  return {.bits = codebook(id).bits, .codebook = id, .group_size = group_size, .scale_bits = scale_bits};
 }
 
-/// All of them: the smallest groups first, of these the fewest bits.
-std::vector<WeightFormat> nonlinear_formats();
+/// Returns the formats of all codebooks: the smallest groups first, of these the fewest bits.
+std::vector<WeightFormat> codebook_formats();
 
 /// MLX's: codes times a scale plus an offset, which each group has in 16 bits.
 inline WeightFormat affine_format(int bits, std::size_t group_size) {

@@ -1,4 +1,4 @@
-// Codes of a panel as the dot products want them: a vector of bytes for each quad and vector of rows.
+// Decodes the codes of a panel to what the dot products multiply: a vector of bytes for each quad and vector of rows.
 #if defined(BALLAST_KERNELS_MATRIX_QUANTIZED_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BALLAST_KERNELS_MATRIX_QUANTIZED_CODES_INL_H_
 #undef BALLAST_KERNELS_MATRIX_QUANTIZED_CODES_INL_H_
@@ -10,121 +10,151 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
+#include "ballast/codebooks.h"
 #include "kernels/matrix/dot-inl.h"
 #include "kernels/matrix/quantized_storage.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// Bits shifted left (kShift > 0) or right, then masked. Shifts 16-bit lanes: there are none of bytes.
+/// How the codes of a panel are stored and multiplied: kBits are stored, and numbers of kCodeBits are multiplied, which
+/// are the codes themselves or the values of kBook.
+template <int kStoredBits, int kMultipliedBits, CodebookId kCodebook = CodebookId::kUniform>
+struct PanelCodes {
+  static constexpr int kBits = kStoredBits;
+  static constexpr int kCodeBits = kMultipliedBits;
+  static constexpr CodebookId kBook = kCodebook;
+};
+
+template <int kBits>
+using UniformCodes = PanelCodes<kBits, kBits>;
+
+template <CodebookId kBook>
+using CodebookCodes = PanelCodes<codebook(kBook).bits, kCodebookValueBits, kBook>;
+
+/// Calls body(PanelCodes()) for a codebook.
+template <class Body>
+HWY_INLINE void with_codebook_codes(CodebookId id, const Body& body) {
+  [&]<std::size_t... kRow>(std::index_sequence<kRow...>) HWY_ATTR {
+    (..., (kCodebooks[kRow].id == id ? body(CodebookCodes<kCodebooks[kRow].id>()) : void()));
+  }(std::make_index_sequence<kCodebooks.size()>());
+}
+
+/// Bits shifted left (kShift > 0) or right, then masked. Shifts 16-bit lanes, because no target shifts bytes.
 template <int kShift>
 HWY_INLINE DotBytes shift_and_mask(DotBytes bytes, int mask) {
-  const hn::Repartition<std::uint16_t, DotByteTag> du16;
-  const auto wide = hn::BitCast(du16, bytes);
-  const auto shifted =
-      kShift >= 0 ? hn::ShiftLeft<(kShift >= 0 ? kShift : 0)>(wide) : hn::ShiftRight<(kShift >= 0 ? 0 : -kShift)>(wide);
-  return hn::And(hn::BitCast(DotByteTag(), shifted), hn::Set(DotByteTag(), static_cast<std::uint8_t>(mask)));
+  const auto masks = hn::Set(DotByteTag(), static_cast<std::uint8_t>(mask));
+  if constexpr (kShift == 0) {
+    return hn::And(bytes, masks);
+  } else {
+    const hn::Repartition<std::uint16_t, DotByteTag> du16;
+    const auto wide = hn::BitCast(du16, bytes);
+    const auto shifted = kShift >= 0 ? hn::ShiftLeft<(kShift >= 0 ? kShift : 0)>(wide)
+                                     : hn::ShiftRight<(kShift >= 0 ? 0 : -kShift)>(wide);
+    return hn::And(hn::BitCast(DotByteTag(), shifted), masks);
+  }
 }
 
-/// What kBits bits of quad kQuad of a block, 1 or 2 in a byte with those of other quads, are from bit kFirst of its
-/// codes on.
-template <int kBits, int kFirst, int kQuad>
-HWY_INLINE DotBytes high_bits(DotBytes high) {
-  constexpr int kMask = ((1 << kBits) - 1) << kFirst;
-  return shift_and_mask<kFirst - kBits*(kQuad % (8 / kBits))>(high, kMask);
+/// Quads 2 kPair and 2 kPair + 1 of a block, of one vector of rows: the planes of kBits-bit codes from bit kFirst on.
+template <int kBits, int kFirst, int kPair>
+HWY_INLINE void load_planes(const std::uint8_t* HWY_RESTRICT codes, DotBytes& first, DotBytes& second) {
+  constexpr BitPlane kPlane = bit_plane(kBits, kFirst);
+  constexpr int kQuad = 2 * kPair;
+  const std::size_t bytes = hn::Lanes(DotByteTag());
+  const auto packed = hn::LoadU(DotByteTag(), codes + 2 * kPlane.piece_of(kQuad) * bytes);
+  const auto bits0 = shift_and_mask<kFirst - kPlane.shift(kQuad)>(packed, kPlane.mask() << kFirst);
+  const auto bits1 = shift_and_mask<kFirst - kPlane.shift(kQuad + 1)>(packed, kPlane.mask() << kFirst);
+  if constexpr (kFirst == 0) {
+    first = bits0;
+    second = bits1;
+  } else {
+    first = hn::Or(first, bits0);
+    second = hn::Or(second, bits1);
+  }
+  if constexpr (kFirst + kPlane.count < kBits) load_planes<kBits, kFirst + kPlane.count, kPair>(codes, first, second);
 }
 
-// Non-linear codes are places in a table; what follows makes codes of kNonlinearCodeBits of them.
-
-/// Of 4 bits.
-HWY_INLINE DotBytes look_up_16(DotBytes places) {
-  return hn::TableLookupBytes(hn::LoadDup128(DotByteTag(), kNonlinearCodes4.data()), places);
-}
-
-/// Of 5 bits: the low four, and the fifth as the highest bit of a byte whose other bits are anything.
-HWY_INLINE DotBytes look_up_32(DotBytes low_bits, DotBytes fifth) {
-  const DotByteTag du8;
-  const DotSignedByteTag di8;
-  const auto low = hn::TableLookupBytes(hn::LoadDup128(du8, kNonlinearCodes5.data()), low_bits);
-  const auto high = hn::TableLookupBytes(hn::LoadDup128(du8, kNonlinearCodes5.data() + 16), low_bits);
-  return hn::BitCast(du8,
-                     hn::IfNegativeThenElse(hn::BitCast(di8, fifth), hn::BitCast(di8, high), hn::BitCast(di8, low)));
-}
-
-/// Of 6 bits: one more step for each beyond either bend.
-HWY_INLINE DotBytes count_steps(DotBytes places) {
-  constexpr int kMiddle = 32;
-  const DotByteTag du8;
-  const auto of = [&](int value) HWY_ATTR { return hn::Set(du8, static_cast<std::uint8_t>(value)); };
-  const auto above = hn::SaturatedSub(places, of(kMiddle + kNonlinear6Bend));
-  const auto below = hn::SaturatedSub(of(kMiddle - kNonlinear6Bend), places);
-  return hn::Add(hn::Sub(hn::Add(places, of(kNonlinearZero - kMiddle)), below), above);
-}
-
-/// Bit kQuad of every byte as its highest; the others are anything.
+/// Bit kQuad of every byte as its highest bit; the other bits are arbitrary.
 template <int kQuad>
 HWY_INLINE DotBytes as_highest_bit(DotBytes bytes) {
   const hn::Repartition<std::uint16_t, DotByteTag> du16;
   return hn::BitCast(DotByteTag(), hn::ShiftLeft<7 - kQuad>(hn::BitCast(du16, bytes)));
 }
 
-/// Quads 2 kPair and 2 kPair + 1 of a block, of one vector of rows, as codes of kCodeBits, which are not kBits where
-/// they are non-linear. `codes` points to that vector's first bytes.
-template <int kBits, int kCodeBits, int kPair>
+/// Values of a codebook with at most 16.
+template <CodebookId kBook>
+HWY_INLINE DotBytes look_up_16(DotBytes indices) {
+  return hn::TableLookupBytes(hn::LoadDup128(DotByteTag(), kCodebookTable<kBook>.data()), indices);
+}
+
+/// Values of a codebook with 32: the low 4 bits of an index, and the fifth as the highest bit of a byte whose other
+/// bits are arbitrary.
+template <CodebookId kBook>
+HWY_INLINE DotBytes look_up_32(DotBytes low_bits, DotBytes fifth) {
+  const DotByteTag du8;
+  const DotSignedByteTag di8;
+  const auto low = hn::TableLookupBytes(hn::LoadDup128(du8, kCodebookTable<kBook>.data()), low_bits);
+  const auto high = hn::TableLookupBytes(hn::LoadDup128(du8, kCodebookTable<kBook>.data() + 16), low_bits);
+  return hn::BitCast(du8,
+                     hn::IfNegativeThenElse(hn::BitCast(di8, fifth), hn::BitCast(di8, high), hn::BitCast(di8, low)));
+}
+
+/// Values of nl6: one more step for each step beyond either bend.
+HWY_INLINE DotBytes count_nl6_steps(DotBytes indices) {
+  constexpr int kMiddle = 32;
+  constexpr int kBend = codebook_values::kNl6Bend;
+  const DotByteTag du8;
+  const auto of = [&](int value) HWY_ATTR { return hn::Set(du8, static_cast<std::uint8_t>(value)); };
+  const auto above = hn::SaturatedSub(indices, of(kMiddle + kBend));
+  const auto below = hn::SaturatedSub(of(kMiddle - kBend), indices);
+  return hn::Add(hn::Sub(hn::Add(indices, of(kCodebookZero - kMiddle)), below), above);
+}
+
+/// Quads 2 kPair and 2 kPair + 1 of a block, of one vector of rows, as they are multiplied. `codes` points to the first
+/// bytes of that vector.
+template <class Codes, int kPair>
 HWY_INLINE void load_pair(const std::uint8_t* HWY_RESTRICT codes, DotBytes& first, DotBytes& second) {
-  constexpr bool kNonlinear = kCodeBits > kBits;
+  constexpr int kBits = Codes::kBits;
+  constexpr CodebookId kBook = Codes::kBook;
   const DotByteTag du8;
   const std::size_t bytes = hn::Lanes(du8);
-  constexpr std::size_t kVector = 2 * std::size_t{kPair};  // of 4-bit codes; between them those of the other rows
   if constexpr (kBits == 8) {
-    first = hn::LoadU(du8, codes + 2 * kVector * bytes);
-    second = hn::LoadU(du8, codes + (2 * kVector + 2) * bytes);
-    return;
-  }
-  const auto nibbles = hn::LoadU(du8, codes + kVector * bytes);
-  first = hn::And(nibbles, hn::Set(du8, std::uint8_t{15}));
-  second = shift_and_mask<-4>(nibbles, 15);
-  if constexpr (kBits == 4 && kNonlinear) {
-    first = look_up_16(first);
-    second = look_up_16(second);
-  }
-  if constexpr (kBits == 5) {
-    const auto fifth = hn::LoadU(du8, codes + 8 * bytes);
-    if constexpr (kNonlinear) {
-      first = look_up_32(first, as_highest_bit<2 * kPair>(fifth));
-      second = look_up_32(second, as_highest_bit<2 * kPair + 1>(fifth));
+    first = hn::LoadU(du8, codes + 4 * kPair * bytes);
+    second = hn::LoadU(du8, codes + (4 * kPair + 2) * bytes);
+  } else if constexpr (kBook == CodebookId::kUniform) {
+    load_planes<kBits, 0, kPair>(codes, first, second);
+  } else if constexpr (kBits == 5) {
+    constexpr BitPlane kFifth = bit_plane(kBits, 4);
+    load_planes<4, 0, kPair>(codes, first, second);
+    const auto fifth = hn::LoadU(du8, codes + 2 * kFifth.piece_of(2 * kPair) * bytes);
+    first = look_up_32<kBook>(first, as_highest_bit<2 * kPair>(fifth));
+    second = look_up_32<kBook>(second, as_highest_bit<2 * kPair + 1>(fifth));
+  } else {
+    load_planes<kBits, 0, kPair>(codes, first, second);
+    if constexpr (kBits <= 4) {
+      first = look_up_16<kBook>(first);
+      second = look_up_16<kBook>(second);
+    } else if constexpr (kBook == CodebookId::kNl6) {
+      first = count_nl6_steps(first);
+      second = count_nl6_steps(second);
     } else {
-      first = hn::Or(first, high_bits<1, 4, 2 * kPair>(fifth));
-      second = hn::Or(second, high_bits<1, 4, 2 * kPair + 1>(fifth));
+      static_assert(kBits == kCodebookValueBits, "a codebook of 64 values needs a way to decode it");
     }
-  }
-  if constexpr (kBits == 6 || kBits == 7) {
-    const auto high = hn::LoadU(du8, codes + (8 + kVector / 4 * 2) * bytes);
-    first = hn::Or(first, high_bits<2, 4, 2 * kPair>(high));
-    second = hn::Or(second, high_bits<2, 4, 2 * kPair + 1>(high));
-  }
-  if constexpr (kBits == 6 && kNonlinear) {
-    first = count_steps(first);
-    second = count_steps(second);
-  }
-  if constexpr (kBits == 7) {
-    const auto seventh = hn::LoadU(du8, codes + 12 * bytes);
-    first = hn::Or(first, high_bits<1, 6, 2 * kPair>(seventh));
-    second = hn::Or(second, high_bits<1, 6, 2 * kPair + 1>(seventh));
   }
 }
 
 /// Calls body(pair, w00, w10, w01, w11) for pairs kPair to kEnd - 1 of the 4 pairs of quads of a block: quads 0 and 1
-/// of the first vector of rows, then of the second, as codes of kCodeBits.
-template <int kBits, int kCodeBits, int kPair = 0, int kEnd = 4, class Body>
+/// of the first vector of rows, then of the second, as they are multiplied.
+template <class Codes, int kPair = 0, int kEnd = 4, class Body>
 HWY_INLINE void for_pairs_of_block(const std::uint8_t* HWY_RESTRICT codes, const Body& body) {
   if constexpr (kPair < kEnd) {
     DotBytes w00, w10, w01, w11;
-    load_pair<kBits, kCodeBits, kPair>(codes, w00, w10);
-    load_pair<kBits, kCodeBits, kPair>(codes + hn::Lanes(DotByteTag()), w01, w11);
+    load_pair<Codes, kPair>(codes, w00, w10);
+    load_pair<Codes, kPair>(codes + hn::Lanes(DotByteTag()), w01, w11);
     body(kPair, w00, w10, w01, w11);
-    for_pairs_of_block<kBits, kCodeBits, kPair + 1, kEnd>(codes, body);
+    for_pairs_of_block<Codes, kPair + 1, kEnd>(codes, body);
   }
 }
 
@@ -157,10 +187,10 @@ HWY_INLINE void store_quads(DotBytes w0, DotBytes w1, std::uint8_t* first, std::
   hn::StoreU(w1, DotByteTag(), second);
 }
 
-/// A panel with a byte for each code of kCodeBits, `gap` bytes of something else after a group's, arranged for Dots;
-/// else its blocks come to lie as those of an 8-bit panel. Where Dots wants the full range of fewer bits, their zero
-/// point is that of 8-bit codes: code - zero + 128, or without the 128 where codes are signed.
-template <class Dots, int kBits, int kCodeBits>
+/// Writes a panel with a byte for each code, arranged for Dots or else as an 8-bit panel. In the source, `gap` bytes of
+/// other contents follow the codes of a group. Where Dots widens codes of fewer bits, their zero point becomes that of
+/// 8-bit codes: code - zero + 128, or code - zero where 8-bit codes are signed.
+template <class Dots, class Codes>
 void expand_panel(const GroupLayout& layout, const std::uint8_t* HWY_RESTRICT codes, std::size_t gap,
                   const std::uint8_t* HWY_RESTRICT zeros, int default_zero, std::uint8_t* HWY_RESTRICT dst) {
   const DotByteTag du8;
@@ -168,7 +198,7 @@ void expand_panel(const GroupLayout& layout, const std::uint8_t* HWY_RESTRICT co
   const std::size_t lanes = hn::Lanes(DotIntTag());
   const auto middle = hn::Set(du8, std::uint8_t{Dots::kUnsignedCodes ? 128 : 0});
   const auto shift_of = [&](const std::uint8_t* of_zeros) HWY_ATTR {
-    if constexpr (kBits == 8 || !Dots::kWidensSmallCodes) return hn::Zero(du8);
+    if constexpr (Codes::kBits == 8 || !Dots::kWidensSmallCodes) return hn::Zero(du8);
     return hn::Sub(middle, spread_zeros(of_zeros, default_zero));
   };
   for (std::size_t g = 0; g < layout.groups; g += layout.groups_of_block) {
@@ -176,13 +206,13 @@ void expand_panel(const GroupLayout& layout, const std::uint8_t* HWY_RESTRICT co
     const auto shift0 = shift_of(group_zeros);
     const auto shift1 = shift_of(group_zeros == nullptr ? nullptr : group_zeros + lanes);
     for (std::size_t b = 0; b < layout.blocks_in(g); ++b) {
-      for_pairs_of_block<kBits, kCodeBits>(
+      for_pairs_of_block<Codes>(
           codes, [&](std::size_t pair, DotBytes w00, DotBytes w10, DotBytes w01, DotBytes w11) HWY_ATTR {
             std::uint8_t* quads = dst + pair * 4 * bytes;
             store_quads<Dots>(hn::Add(w00, shift0), hn::Add(w10, shift0), quads, quads + 2 * bytes);
             store_quads<Dots>(hn::Add(w01, shift1), hn::Add(w11, shift1), quads + bytes, quads + 3 * bytes);
           });
-      codes += block_bytes<kBits>();
+      codes += block_bytes<Codes::kBits>();
       dst += block_bytes<8>();
     }
     codes += gap;

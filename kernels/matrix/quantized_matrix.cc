@@ -2,7 +2,6 @@
 #include "kernels/matrix/quantized_matrix.h"
 
 #include <cassert>
-#include <type_traits>
 
 #include "kernels/matrix/quantized_storage.h"
 #include "kernels/parallel.h"
@@ -16,15 +15,15 @@
 
 #include "kernels/activation-inl.h"
 #include "kernels/matrix/amx_products-inl.h"
-#include "kernels/matrix/quantized_tile-inl.h"
+#include "kernels/matrix/quantized_panel-inl.h"
 
 namespace ballast::kernels {
 #ifndef BALLAST_KERNELS_QUANTIZED_MATRIX_ONCE_
 #define BALLAST_KERNELS_QUANTIZED_MATRIX_ONCE_
 
-/// The panels of several matrices, counted through; one with a gate's of the same place counts once.
+/// The panels of several outputs, numbered from 0. A panel and the gate's panel of the same rows have one number.
 struct OutputPanels {
-  /// The first token after those of an output.
+  /// Returns the first token after those of an output.
   static std::size_t end_of(const QuantizedOutput& output, std::size_t m) {
     return output.first_token + std::min(output.tokens, m - output.first_token);
   }
@@ -46,7 +45,7 @@ struct OutputPanels {
     }
   }
 
-  /// Of the largest panel that has fewer bits, or any, with a byte for each code.
+  /// Returns the bytes of the largest panel with a byte for each code: of fewer than 8 bits, or of any with of_any.
   std::size_t most_panel_bytes(bool of_any) const {
     std::size_t most = 0;
     const auto count_panel = [&](const QuantizedMatrix* matrix) {
@@ -60,7 +59,7 @@ struct OutputPanels {
     return most;
   }
 
-  /// Floats for the products of `tokens` tokens with a panel and its gate's, where there are gates.
+  /// Returns the floats for the products of `tokens` tokens with a panel and its gate's; 0 without gates.
   std::size_t gated_floats(std::size_t tokens) const {
     std::size_t most = 0;
     for (const QuantizedOutput& output : outputs) {
@@ -69,7 +68,7 @@ struct OutputPanels {
     return most;
   }
 
-  /// Finds the output that panel `index` belongs to, and makes it the index within that.
+  /// Returns the output that panel `index` belongs to, and changes `index` to the number within that output.
   const QuantizedOutput& find(std::size_t& index) const {
     std::size_t at = 0;
     while (index >= outputs[at].matrix->storage().panels) index -= outputs[at++].matrix->storage().panels;
@@ -92,124 +91,31 @@ bool unsigned_codes() {
   return with_dots([](auto dots) { return decltype(dots)::kUnsignedCodes; });
 }
 
-/// Adds bias and earlier content, and stores a panel's part of dst.
-struct PanelStore {
-  const float* bias;  ///< null, or of this panel's rows
-  std::size_t rows;
-  float* dst;
-  std::size_t first;  ///< token, whose values come first in dst
-  std::size_t stride;
-  bool accumulate;
-
-  HWY_INLINE void operator()(std::size_t token, QuantFloat c0, QuantFloat c1) const {
-    const FloatTag df;
-    const std::size_t lanes = hn::Lanes(df);
-    float* out = dst + (token - first) * stride;
-    if (bias != nullptr) {
-      c0 = hn::Add(c0, load_or_zero(df, bias, 0, rows));
-      c1 = hn::Add(c1, load_or_zero(df, bias, lanes, rows));
-    }
-    if (accumulate) {
-      c0 = hn::Add(c0, load_or_zero(df, out, 0, rows));
-      c1 = hn::Add(c1, load_or_zero(df, out, lanes, rows));
-    }
-    store_pair(df, c0, c1, rows, out);
-  }
-};
-
-// How the next panel is fetched while one is multiplied: for few tokens, which wait for memory, evenly with its blocks;
-// for many in bursts with their tiles, outside of the innermost loop (64 tokens with INT4 1.1 times as fast, 512 1.03).
-struct FetchWithBlocks {};
-struct FetchWithTiles {};
-
-/// Tokens first .. last with a panel that lies as one of kBits bits and whose codes have kCodeBits, in tiles of about
-/// the same size: 7 tokens are 4 and 3.
-template <class Dots, std::size_t kPlanes, int kBits, int kCodeBits, std::size_t kGroupBlocks, class Fetch>
-HWY_NOINLINE void multiply_tokens_of(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last,
-                                     const PanelView& panel, NextPanel next, const PanelStore& store) {
-  constexpr std::size_t kTokens = HWY_MAX(kTileRowsOfCodes<Dots> / kPlanes, 1);
-  std::size_t tiles = (last - first + kTokens - 1) / kTokens;
-  constexpr bool kWithBlocks = std::is_same_v<Fetch, FetchWithBlocks>;
-  next.spread(kWithBlocks ? tiles * panel.layout->blocks : tiles);
-  for (; tiles > 0; --tiles) {
-    const std::size_t tokens = (last - first + tiles - 1) / tiles;
-    if constexpr (kWithBlocks) {
-      multiply_code_tile_of<Dots, kTokens, kPlanes, kBits, kCodeBits, kGroupBlocks>(tokens, src, first, panel, next,
-                                                                                    store);
-    } else {
-      NoNextPanel none;
-      next.fetch();
-      multiply_code_tile_of<Dots, kTokens, kPlanes, kBits, kCodeBits, kGroupBlocks>(tokens, src, first, panel, none,
-                                                                                    store);
-    }
-    first += tokens;
-  }
-}
-
-template <class Dots, int kBits, int kCodeBits, std::size_t kGroupBlocks, class Fetch>
-void multiply_tokens_of_planes(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last,
-                               const PanelView& panel, const NextPanel& next, const PanelStore& store) {
-  if (src.planes() == 2) {
-    multiply_tokens_of<Dots, 2, kBits, kCodeBits, kGroupBlocks, Fetch>(src, first, last, panel, next, store);
-  } else {
-    multiply_tokens_of<Dots, 1, kBits, kCodeBits, kGroupBlocks, Fetch>(src, first, last, panel, next, store);
-  }
-}
-
-template <class Dots, int kBits, int kCodeBits, class Fetch>
-void multiply_tokens(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last,
-                     const PanelView& panel, const NextPanel& next, const PanelStore& store) {
-  constexpr bool kNonlinear = kCodeBits == kNonlinearCodeBits;  // whole blocks with scales alone
-  if (src.layout.groups_of_block == 2) {
-    if constexpr (kBits != 5 && !kNonlinear) {
-      return multiply_tokens_of_planes<Dots, kBits, kCodeBits, kHalfABlock, Fetch>(src, first, last, panel, next,
-                                                                                   store);
-    }
-  }
-  if (panel.shared_scales != nullptr || panel.minimums_at != 0) {
-    if constexpr (!kNonlinear) {
-      return multiply_tokens_of_planes<Dots, kBits, kCodeBits, kBlockOfFactors, Fetch>(src, first, last, panel, next,
-                                                                                       store);
-    }
-  }
-  if (src.planes() == 2) {
-    return multiply_tokens_of<Dots, 2, kBits, kCodeBits, 0, Fetch>(src, first, last, panel, next, store);
-  }
-  // Groups of one block are those of 4-bit and of non-linear codes, packed or expanded.
-  if constexpr (kBits == 4 || kNonlinear || std::is_same_v<Fetch, FetchWithTiles>) {
-    if (src.layout.group_blocks == 1) {
-      return multiply_tokens_of<Dots, 1, kBits, kCodeBits, 1, Fetch>(src, first, last, panel, next, store);
-    }
-  }
-  multiply_tokens_of<Dots, 1, kBits, kCodeBits, 0, Fetch>(src, first, last, panel, next, store);
-}
-
-/// Calls body.operator()<bits, bits of codes as they are multiplied>() for a matrix of `form`.
+/// Calls body(PanelCodes()) for a matrix of `form`.
 template <class Body>
 HWY_INLINE void with_codes(const CodeLayout& form, const Body& body) {
+  if (form.codebook != CodebookId::kUniform) return with_codebook_codes(form.codebook, body);
   switch (form.bits) {
     case 4:
-      return form.nonlinear ? body.template operator()<4, kNonlinearCodeBits>() : body.template operator()<4, 4>();
+      return body(UniformCodes<4>());
     case 5:
-      return form.nonlinear ? body.template operator()<5, kNonlinearCodeBits>() : body.template operator()<5, 5>();
+      return body(UniformCodes<5>());
     case 6:
-      return form.nonlinear ? body.template operator()<6, kNonlinearCodeBits>() : body.template operator()<6, 6>();
-    case 7:
-      return body.template operator()<7, kNonlinearCodeBits>();
+      return body(UniformCodes<6>());
     default:
-      return body.template operator()<8, 8>();
+      return body(UniformCodes<8>());
   }
 }
 
-/// Panel `p` with a byte for each code, arranged for Dots: as it is, or expanded into `scratch`.
+/// Returns panel `p` with a byte for each code, arranged for Dots: as it is, or expanded into `scratch`.
 template <class Dots>
 HWY_NOINLINE PanelView byte_panel(const QuantizedMatrix::Storage& s, std::size_t p, std::uint8_t* scratch) {
   PanelView panel = panel_view(s, p);
   if (s.form.bits == 8 && !Dots::kPairsRows) return panel;
-  with_codes(s.form, [&]<int kBits, int kCodeBits>() HWY_ATTR {
-    if constexpr (kBits < 8 || Dots::kPairsRows) {
-      expand_panel<Dots, kBits, kCodeBits>(s.layout, panel.codes, panel.code_gap, panel.zeros, panel.default_zero,
-                                           scratch);
+  with_codes(s.form, [&](auto codes) HWY_ATTR {
+    using Codes = decltype(codes);
+    if constexpr (Codes::kBits < 8 || Dots::kPairsRows) {
+      expand_panel<Dots, Codes>(s.layout, panel.codes, panel.code_gap, panel.zeros, panel.default_zero, scratch);
     }
   });
   panel.codes = scratch;
@@ -218,7 +124,7 @@ HWY_NOINLINE PanelView byte_panel(const QuantizedMatrix::Storage& s, std::size_t
   return panel;
 }
 
-/// Tokens first .. last with what byte_panel made, whose codes have `bits` bits.
+/// Multiplies tokens first .. last with a result of byte_panel, whose codes have `bits` bits.
 template <class Dots>
 void multiply_panel(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last, int bits,
                     const PanelView& panel, const NextPanel& next, const PanelStore& store) {
@@ -237,21 +143,23 @@ void multiply_panel(const QuantizedActivations::Storage& src, std::size_t first,
   if (first == last) return;
 #endif
   if (Dots::kWidensSmallCodes || bits == 8)
-    return multiply_tokens<Dots, 8, 8, FetchWithTiles>(src, first, last, panel, next, store);
+    return multiply_tokens<Dots, PanelCodes<8, 8>, FetchWithTiles>(src, first, last, panel, next, store);
   if constexpr (!Dots::kWidensSmallCodes) {
-    if (bits == 4) return multiply_tokens<Dots, 8, 4, FetchWithTiles>(src, first, last, panel, next, store);
-    if (bits == kNonlinearCodeBits)
-      return multiply_tokens<Dots, 8, kNonlinearCodeBits, FetchWithTiles>(src, first, last, panel, next, store);
-    multiply_tokens<Dots, 8, 6, FetchWithTiles>(src, first, last, panel, next, store);
+    if (bits == 4) return multiply_tokens<Dots, PanelCodes<8, 4>, FetchWithTiles>(src, first, last, panel, next, store);
+    if (bits == kCodebookValueBits) {
+      using Codes = PanelCodes<8, kCodebookValueBits>;
+      return multiply_tokens<Dots, Codes, FetchWithTiles>(src, first, last, panel, next, store);
+    }
+    multiply_tokens<Dots, PanelCodes<8, 6>, FetchWithTiles>(src, first, last, panel, next, store);
   }
 }
 
-/// What to fetch beside another panel: panel `index`, if there is one.
+/// Returns what to fetch while another panel is multiplied: panel `index`, if it exists.
 HWY_INLINE NextPanel next_panel(const QuantizedMatrix::Storage& s, std::size_t index) {
   return index < s.panels ? NextPanel(s.panel(index), s.panel_bytes()) : NextPanel();
 }
 
-/// Where a panel's products with tokens from `first` on go: those of an output's matrix, or of its gate.
+/// Returns where the products of a panel with tokens from `first` on are stored, for an output's matrix or its gate.
 HWY_INLINE PanelStore store_of(const QuantizedOutput& output, const float* bias, std::size_t index, std::size_t first) {
   const QuantizedMatrix::Storage& s = output.matrix->storage();
   const std::size_t row = index * s.width;
@@ -272,8 +180,7 @@ HWY_INLINE void activate_products(Activation activation, const PanelStore& gates
   }
 }
 
-/// Few tokens with panels as they lie, each read once.
-template <class Dots>
+/// Products of few tokens with packed panels, each read once.
 class FewTokens {
  public:
   // One row of codes keeps memory busy by itself; more leave it idle while they multiply. (2 cores of Zen 4,
@@ -282,7 +189,7 @@ class FewTokens {
   FewTokens(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last)
       : src_(src), first_(first), last_(last), fetches_((last - first) * src.planes() > 1) {}
 
-  /// Panels begin .. end of an output.
+  /// Writes panels begin .. end of an output.
   void write(const QuantizedOutput& output, std::size_t begin, std::size_t end) const {
     const QuantizedMatrix::Storage& own = output.matrix->storage();
     if (output.gate == nullptr) {
@@ -308,9 +215,14 @@ class FewTokens {
   void multiply(const QuantizedMatrix::Storage& s, std::size_t index, std::size_t end, const PanelStore& store) const {
     const NextPanel next = fetches_ && index + 1 < end ? next_panel(s, index + 1) : NextPanel();
     const PanelView panel = panel_view(s, index);
-    with_codes(s.form, [&]<int kBits, int kCodeBits>() HWY_ATTR {
-      multiply_tokens<Dots, kBits, kCodeBits, FetchWithBlocks>(src_, first_, last_, panel, next, store);
-    });
+    const PackedPanelProduct product = {src_, first_, last_, panel, next, store};
+    if (s.form.codebook != CodebookId::kUniform) {
+      multiply_panel_of_codebook(s.form.codebook, product);
+    } else if (s.form.bits <= 5) {
+      multiply_panel_of_4_or_5_bits(s.form.bits, product);
+    } else {
+      multiply_panel_of_6_or_8_bits(s.form.bits, product);
+    }
   }
 
   const QuantizedActivations::Storage& src_;
@@ -319,7 +231,7 @@ class FewTokens {
   bool fetches_;
 };
 
-/// Tokens first .. last with a panel of an output. `scratch` is of panel_floats and gated_floats.
+/// Multiplies tokens first .. last with a panel of an output. `scratch` has panel_floats plus gated_floats floats.
 template <class Dots>
 void write_panel(const QuantizedActivations::Storage& src, const QuantizedOutput& output, std::size_t index,
                  std::size_t first, std::size_t last, float* scratch, std::size_t panel_floats) {
@@ -330,7 +242,7 @@ void write_panel(const QuantizedActivations::Storage& src, const QuantizedOutput
   };
   const PanelStore dst = store_of(output, output.bias, index, first);
   if (output.gate == nullptr) return multiply(*output.matrix, next_panel(output.matrix->storage(), index + 1), dst);
-  // Both products, and what becomes of them, stay in the cache.
+  // Both products, and their activated product, stay in the cache.
   const std::size_t width = output.matrix->storage().width;
   PanelStore gates = store_of(output, output.gate_bias, index, first);
   gates.dst = scratch + panel_floats;
@@ -342,22 +254,21 @@ void write_panel(const QuantizedActivations::Storage& src, const QuantizedOutput
   activate_products(output.activation, gates, products, last - first, dst);
 }
 
-/// Outputs of few tokens each.
-template <class Dots>
+/// Multiplies outputs of few tokens each.
 void multiply_few(const QuantizedActivations::Storage& src, const OutputPanels& panels, std::size_t threads) {
   parallel_ranges(panels.count, threads, [&](std::size_t begin, std::size_t end) HWY_ATTR {
     while (begin < end) {
       std::size_t index = begin;
       const QuantizedOutput& output = panels.find(index);
       const std::size_t count = HWY_MIN(end - begin, output.matrix->storage().panels - index);
-      const FewTokens<Dots> tokens(src, output.first_token, OutputPanels::end_of(output, src.m));
+      const FewTokens tokens(src, output.first_token, OutputPanels::end_of(output, src.m));
       tokens.write(output, index, index + count);
       begin += count;
     }
   });
 }
 
-/// Outputs of tokens of their own, some of few, some of many: each panel is a task.
+/// Multiplies outputs that each have their own tokens, some few and some many: each panel is a task.
 template <class Dots>
 void multiply_apart(const QuantizedActivations::Storage& src, const OutputPanels& panels, std::size_t threads) {
   const std::size_t panel_floats = panels.most_panel_bytes(Dots::kPairsRows) / sizeof(float);
@@ -367,7 +278,7 @@ void multiply_apart(const QuantizedActivations::Storage& src, const OutputPanels
     const std::size_t first = output.first_token;
     const std::size_t last = OutputPanels::end_of(output, src.m);
     if (last - first <= kFewTokens) {
-      FewTokens<typename Dots::Few>(src, first, last).write(output, index, index + 1);
+      FewTokens(src, first, last).write(output, index, index + 1);
     } else {
       write_panel<Dots>(src, output, index, first, last, scratch.of(thread), panel_floats);
     }
@@ -377,7 +288,7 @@ void multiply_apart(const QuantizedActivations::Storage& src, const OutputPanels
 template <class Dots>
 void multiply_all_by(const QuantizedActivations::Storage& src, const OutputPanels& panels) {
   const std::size_t threads = threads_for(panels.products / 4);
-  if (panels.most_tokens <= kFewTokens) return multiply_few<typename Dots::Few>(src, panels, threads);
+  if (panels.most_tokens <= kFewTokens) return multiply_few(src, panels, threads);
   if (!panels.all_tokens) return multiply_apart<Dots>(src, panels, threads);
   const TokenPartitions partitions(src.m, threads);
   const std::size_t panel_floats = panels.most_panel_bytes(Dots::kPairsRows) / sizeof(float);

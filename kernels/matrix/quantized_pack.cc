@@ -1,4 +1,4 @@
-// From the layout on disk to panels, and back a row at a time.
+// Packs rows of codes into panels, and decodes the rows of panels.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -16,72 +16,36 @@
 namespace ballast::kernels {
 namespace {
 
-/// Where the 4 bytes of one row lie in piece `index` of a panel's block, a piece being the bytes of all its rows: at 8
-/// bits a quad, else a pair of quads, and after the pairs what lies above their low 4 bits.
+/// Offset of the 4 bytes of one row in piece `index` of a panel's block.
 constexpr std::size_t piece(std::size_t index, std::size_t width) {
   return index * width * kQuadColumns;
-}
-constexpr std::size_t kFirstHighPiece = kBlockQuads / 2;
-
-/// Bits of codes that lie together above their low 4: those of several quads in a byte, the first lowest.
-struct HighBits {
-  int first;  ///< of a code
-  int count;
-  std::size_t piece;  ///< in which the first quads have theirs
-
-  std::size_t quads_of_byte() const { return 8 / static_cast<std::size_t>(count); }
-  unsigned mask() const { return (1U << count) - 1; }
-  int shift(std::size_t quad) const { return static_cast<int>(quad % quads_of_byte()) * count; }
-  std::size_t piece_of(std::size_t quad) const { return piece + quad / quads_of_byte(); }
-};
-
-std::span<const HighBits> high_bits_of(int bits) {
-  static constexpr HighBits kFifth = {4, 1, kFirstHighPiece};
-  static constexpr HighBits kAboveFour[] = {{4, 2, kFirstHighPiece}, {6, 1, kFirstHighPiece + 2}};
-  if (bits == 4) return {};
-  if (bits == 5) return {&kFifth, 1};
-  return std::span(kAboveFour).first(static_cast<std::size_t>(bits) - 5);
 }
 
 /// Writes the 32 codes of one row of a block, whose bytes in the first vector start at `dst`.
 void pack_block(const std::uint8_t* codes, int bits, std::size_t width, std::uint8_t* dst) {
-  if (bits == 8) {
-    for (std::size_t quad = 0; quad < kBlockQuads; ++quad) {
-      std::memcpy(dst + piece(quad, width), codes + quad * kQuadColumns, kQuadColumns);
-    }
-    return;
-  }
-  for (std::size_t pair = 0; pair < kBlockQuads / 2; ++pair) {
-    const std::uint8_t* first = codes + 2 * pair * kQuadColumns;
-    for (std::size_t i = 0; i < kQuadColumns; ++i) {
-      dst[piece(pair, width) + i] = static_cast<std::uint8_t>((first[i] & 15) | (first[kQuadColumns + i] << 4));
-    }
-  }
-  for (const HighBits& high : high_bits_of(bits)) {
-    for (std::size_t quad = 0; quad < kBlockQuads; ++quad) {
-      const bool first_of_byte = high.shift(quad) == 0;
+  for (int first = 0; first < bits; first += bit_plane(bits, first).count) {
+    const BitPlane plane = bit_plane(bits, first);
+    for (int quad = 0; quad < static_cast<int>(kBlockQuads); ++quad) {
+      const std::uint8_t* own = codes + static_cast<std::size_t>(quad) * kQuadColumns;
+      std::uint8_t* bytes = dst + piece(plane.piece_of(quad), width);
       for (std::size_t i = 0; i < kQuadColumns; ++i) {
-        std::uint8_t& byte = dst[piece(high.piece_of(quad), width) + i];
-        const unsigned own = (static_cast<unsigned>(codes[quad * kQuadColumns + i]) >> high.first) & high.mask();
-        byte = static_cast<std::uint8_t>((first_of_byte ? 0U : byte) | (own << high.shift(quad)));
+        const int earlier = plane.shift(quad) == 0 ? 0 : bytes[i];
+        bytes[i] = static_cast<std::uint8_t>(earlier | ((own[i] >> first) & plane.mask()) << plane.shift(quad));
       }
     }
   }
 }
 
-/// The inverse.
+/// The inverse of pack_block.
 void unpack_block(const std::uint8_t* src, int bits, std::size_t width, std::uint8_t* codes) {
-  for (std::size_t quad = 0; quad < kBlockQuads; ++quad) {
-    if (bits == 8) {
-      std::memcpy(codes + quad * kQuadColumns, src + piece(quad, width), kQuadColumns);
-      continue;
-    }
-    for (std::size_t i = 0; i < kQuadColumns; ++i) {
-      std::uint8_t& code = codes[quad * kQuadColumns + i];
-      code = static_cast<std::uint8_t>((src[piece(quad / 2, width) + i] >> (quad % 2 * 4)) & 15);
-      for (const HighBits& high : high_bits_of(bits)) {
-        const unsigned byte = src[piece(high.piece_of(quad), width) + i];
-        code = static_cast<std::uint8_t>(code | ((byte >> high.shift(quad)) & high.mask()) << high.first);
+  std::fill_n(codes, kBlockColumns, std::uint8_t{0});
+  for (int first = 0; first < bits; first += bit_plane(bits, first).count) {
+    const BitPlane plane = bit_plane(bits, first);
+    for (int quad = 0; quad < static_cast<int>(kBlockQuads); ++quad) {
+      const std::uint8_t* bytes = src + piece(plane.piece_of(quad), width);
+      for (std::size_t i = 0; i < kQuadColumns; ++i) {
+        std::uint8_t& code = codes[static_cast<std::size_t>(quad) * kQuadColumns + i];
+        code = static_cast<std::uint8_t>(code | ((bytes[i] >> plane.shift(quad)) & plane.mask()) << first);
       }
     }
   }
@@ -109,7 +73,7 @@ float value_of(std::uint16_t bits, bool bf16) {
   return value;
 }
 
-/// A row's values of one group in a panel: of 16 bits, or factors of what is shared.
+/// A row's scale or minimum of one group in a panel: 16 bits, or a factor of a shared 16-bit value.
 struct GroupValue {
   std::byte* of_group;
   std::uint16_t* shared;  ///< null where a group's value is its own
@@ -132,14 +96,14 @@ struct GroupValue {
   }
 };
 
-/// Where row `r` of a panel has what a group multiplies by.
+/// Returns where a panel has the scale of group `group` of its row `r`.
 GroupValue scale_at(const QuantizedMatrix::Storage& s, std::size_t panel, std::size_t group, std::size_t r) {
   std::byte* of_group = s.panel(panel) + s.head_at(group) + r * s.scale_bytes() / s.width;
   if (!s.form.has_factors()) return {of_group, nullptr};
   return {of_group, s.panel_shared_scales(panel) + group / s.form.groups_of_scale * s.shared_scale_values() + r};
 }
 
-/// And what it takes off.
+/// Returns where a panel has the minimum of group `group` of its row `r`.
 GroupValue minimum_at(const QuantizedMatrix::Storage& s, std::size_t panel, std::size_t group, std::size_t r) {
   const GroupValue scale = scale_at(s, panel, group, r);
   return {scale.of_group + s.scale_bytes(), scale.shared == nullptr ? nullptr : scale.shared + s.width};
@@ -172,7 +136,7 @@ CodeLayout form_of(const QuantizedView& view) {
   return {.rows = view.rows,
           .cols = view.cols,
           .bits = view.bits,
-          .nonlinear = view.nonlinear,
+          .codebook = view.codebook,
           .group_size = view.group_size,
           .offset = view.zeros.empty() ? CodeLayout::Offset::kMiddle : CodeLayout::Offset::kZeros,
           .groups_of_scale = 0,
@@ -181,7 +145,7 @@ CodeLayout form_of(const QuantizedView& view) {
           .outlier_columns = {view.outlier_columns.begin(), view.outlier_columns.end()}};
 }
 
-/// Row `row` of some 16-bit values, as many as dst has.
+/// Copies row `row` of 16-bit values to dst, whose size is that of a row.
 void copy_row(std::span<const std::byte> values, std::size_t row, std::vector<std::uint16_t>& dst) {
   const std::size_t bytes = dst.size() * sizeof(std::uint16_t);
   if (bytes > 0) std::memcpy(dst.data(), values.data() + row * bytes, bytes);
@@ -212,14 +176,14 @@ QuantizedMatrix::QuantizedMatrix(const QuantizedView& view)
 
 QuantizedMatrix::QuantizedMatrix(const CodeLayout& form, const QuantizedRowReader& read)
     : storage_(std::make_unique<Storage>()) {
-  assert(form.bits >= 4 && form.bits <= 8);
   assert(form.group_size > 0);
-  assert(form.nonlinear ? form.bits < 8 && form.offset == CodeLayout::Offset::kMiddle : form.bits != 7);
+  [[maybe_unused]] const bool uniform = form.codebook == CodebookId::kUniform;
+  assert(uniform ? form.bits >= 4 && form.bits <= 8 && form.bits != 7 : form.bits == codebook(form.codebook).bits);
+  assert(uniform || form.offset == CodeLayout::Offset::kMiddle);
   Storage& s = *storage_;
   s.form = form;
   s.layout = GroupLayout(form.cols, form.group_size);
-  assert(s.layout.groups_of_block == 1 ||
-         (form.bits != 5 && !form.nonlinear && form.offset != CodeLayout::Offset::kZeros));
+  assert(s.layout.groups_of_block == 1 || (form.bits != 5 && uniform && form.offset != CodeLayout::Offset::kZeros));
   assert(!form.has_factors() || form.offset != CodeLayout::Offset::kZeros);
   assert((!form.has_factors() && !s.has_minimums()) || s.layout.group_blocks == 1);
   assert(!form.has_factors() || std::has_single_bit(form.groups_of_scale));
@@ -238,7 +202,7 @@ QuantizedMatrix::QuantizedMatrix(const CodeLayout& form, const QuantizedRowReade
 
   const std::size_t threads = threads_for(form.rows * form.cols);
   std::vector<QuantizedRow> scratch(threads, QuantizedRow(form));
-  // The shares of a token's product, when the matrix is multiplied alone: who first touches a panel will read it.
+  // The same ranges as in a product with one token, so that a thread first touches the panels that it will read.
   std::atomic<std::size_t> next{0};
   TaskFailure failure;
   parallel_ranges(s.panels, threads, [&](std::size_t begin, std::size_t end) {
@@ -280,6 +244,8 @@ void QuantizedMatrix::decode_row(std::size_t row, float* dst) const {
   const std::size_t panel = row / s.width;
   const std::size_t r = row % s.width;
   const std::uint8_t* codes = s.panel_codes(panel) + r * kQuadColumns;
+  const std::span<const std::int8_t> values =
+      s.form.codebook == CodebookId::kUniform ? std::span<const std::int8_t>() : codebook(s.form.codebook).values;
   std::uint8_t block[kBlockColumns];
   for (std::size_t group = 0; group < s.layout.groups; ++group) {
     const float scale = scale_at(s, panel, group, r).read(s.form.bf16_scales);
@@ -296,8 +262,7 @@ void QuantizedMatrix::decode_row(std::size_t row, float* dst) const {
         unpack_block(codes, s.form.bits, s.width, block);
         codes += s.block_bytes();
         for (std::uint8_t& code : block) {
-          code = s.form.nonlinear ? static_cast<std::uint8_t>(nonlinear_values(s.form.bits)[code] + kNonlinearZero)
-                                  : code ^ s.sign_flip;
+          code = static_cast<std::uint8_t>(values.empty() ? code ^ s.sign_flip : values[code] + kCodebookZero);
         }
       }
       for (std::size_t i = 0; i < taken; ++i) {

@@ -1,4 +1,4 @@
-// What a quantized matrix is packed from, row by row, whoever keeps it.
+// The rows that a quantized matrix is packed from, in any layout that stores them.
 #ifndef BALLAST_KERNELS_MATRIX_QUANTIZED_ROWS_H_
 #define BALLAST_KERNELS_MATRIX_QUANTIZED_ROWS_H_
 
@@ -7,11 +7,12 @@
 #include <functional>
 #include <vector>
 
+#include "ballast/codebooks.h"
+
 namespace ballast::kernels {
 
-/// What a matrix's codes stand for, by groups of columns: w = (code - zero) * scale - minimum, or, where they are
-/// places in a table, w = nonlinear_values(bits)[code] * scale. Groups with factors or minimums have at most 32
-/// columns.
+/// What a matrix's codes stand for, by groups of columns: w = (code - zero) * scale - minimum, or, with a codebook,
+/// w = codebook value[code] * scale. Groups with factors or minimums have at most 32 columns.
 struct CodeLayout {
   enum class Offset {
     kMiddle,   ///< the zero is 2^(bits-1)
@@ -21,8 +22,8 @@ struct CodeLayout {
 
   std::size_t rows = 0;
   std::size_t cols = 0;
-  int bits = 8;                ///< 4, 5, 6, 8; non-linear 7, too
-  bool nonlinear = false;      ///< 4 to 7 bits, kMiddle
+  int bits = 8;                                ///< 4, 5, 6 or 8; with a codebook, the codebook's
+  CodebookId codebook = CodebookId::kUniform;  ///< others have kMiddle
   std::size_t group_size = 0;  ///< at 4, 6 and 8 bits 16, too, where rows are whole blocks of 32 columns
   Offset offset = Offset::kMiddle;
 

@@ -1,24 +1,26 @@
-// How quantized weights and activations lie in memory for the kernels. Private to kernels/.
+// The layout of quantized weights and activations in the memory of the kernels. Private to kernels/.
 //
 // Columns are cut into groups, and a group, padded, into blocks of 32 columns: 8 quads of 4. Weights come in panels of
 // two vectors of output rows; a vector holds 4 columns of each of its rows, so that one instruction multiplies it by 4
-// activations. Bytes of a block, V to a vector:
+// activations. A code's bits lie in planes of 8, 4, 2 or 1 bits (BitPlane). Bytes of a block, V to a vector:
 //   8 bits: [8 quads][2 vectors][V]
 //   4 bits: [4 pairs of quads][2 vectors][V]: the low nibble from a pair's first quad, the high one from its second
-//   6 bits: the low 4 bits as above, then [2 fours of quads][2 vectors][V]: 2 bits from each quad, the first lowest
-//   5 bits: the low 4 bits as above, then [2 vectors][V]: 1 bit from each of the 8 quads, the first lowest
-//   7 bits: the low 6 bits as above, then [2 vectors][V] of 1 bit from each quad
-// Non-linear codes are places in a table of codes of more bits, which they become before they are multiplied.
+//   2 bits: [2 fours of quads][2 vectors][V]: 2 bits from each quad, the first lowest
+//   1 bit: [2 vectors][V]: 1 bit from each of the 8 quads, the first lowest
+// Codes of other sizes have several planes, one after the other: 6 bits have a plane of their low 4 bits, then one of
+// their high 2. Codes of a codebook are indices, which become its values of 7 bits before they are multiplied.
 #ifndef BALLAST_KERNELS_MATRIX_QUANTIZED_STORAGE_H_
 #define BALLAST_KERNELS_MATRIX_QUANTIZED_STORAGE_H_
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "ballast/codebooks.h"
 #include "kernels/matrix/quantized_matrix.h"
 #include "kernels/parallel.h"
 #include "kernels/scratch.h"
@@ -95,17 +97,34 @@ struct QuantizedActivations::Storage {
   std::size_t planes() const { return format.bits == 16 ? 2 : 1; }
 };
 
-/// Tables of non-linear codes that are looked up, for loads of whole vectors: codes of 7 bits.
-template <std::size_t kCount>
-constexpr std::array<std::uint8_t, kCount> codes_of_table(const std::array<std::int8_t, kCount>& values) {
-  std::array<std::uint8_t, kCount> codes{};
-  for (std::size_t i = 0; i < kCount; ++i) codes[i] = static_cast<std::uint8_t>(values[i] + kNonlinearZero);
-  return codes;
-}
-alignas(16) inline constexpr auto kNonlinearCodes4 = codes_of_table(kNonlinear4);
-alignas(16) inline constexpr auto kNonlinearCodes5 = codes_of_table(kNonlinear5);
+/// Bits of codes that are packed together: a block has the bits of quads from `first` on in `count` pieces, a piece
+/// being the bytes of all rows of a panel, with several quads to a byte, the first quad lowest.
+struct BitPlane {
+  int first;  ///< the lowest of the bits in a code, and the first piece
+  int count;  ///< 1, 2, 4 or 8
 
-inline constexpr int kNonlinearCodeBits = 7;
+  constexpr int quads_of_byte() const { return 8 / count; }
+  constexpr int mask() const { return (1 << count) - 1; }
+  constexpr int shift(int quad) const { return quad % quads_of_byte() * count; }
+  constexpr std::size_t piece_of(int quad) const { return static_cast<std::size_t>(first + quad / quads_of_byte()); }
+};
+
+/// Returns the plane of codes of `bits` bits that begins at bit `first`. The first plane has the largest power of two
+/// of bits, and each next one the largest of what is left: 7 bits are planes of 4, 2 and 1.
+constexpr BitPlane bit_plane(int bits, int first) {
+  return {first, static_cast<int>(std::bit_floor(static_cast<unsigned>(bits - first)))};
+}
+
+/// The values of a codebook plus kCodebookZero, in whole vectors of 16 bytes, which kernels look up.
+template <CodebookId kBook>
+alignas(16) inline constexpr auto kCodebookTable = [] {
+  constexpr std::size_t kCount = codebook(kBook).values.size();
+  std::array<std::uint8_t, std::max<std::size_t>(kCount, 16)> table{};
+  for (std::size_t i = 0; i < kCount; ++i) {
+    table[i] = static_cast<std::uint8_t>(codebook(kBook).values[i] + kCodebookZero);
+  }
+  return table;
+}();
 
 struct QuantizedMatrix::Storage {
   CodeLayout form;
@@ -139,8 +158,8 @@ struct QuantizedMatrix::Storage {
     return form.has_factors() ? form.scales() * shared_scale_values() * sizeof(std::uint16_t) : 0;
   }
   std::size_t bytes() const { return panels * (panel_bytes() + tail_bytes()); }
-  /// Of codes as they are multiplied.
-  int code_bits() const { return form.nonlinear ? kNonlinearCodeBits : form.bits; }
+  /// Bits of codes as they are multiplied.
+  int code_bits() const { return form.codebook == CodebookId::kUniform ? form.bits : kCodebookValueBits; }
   int default_zero() const { return has_minimums() ? 0 : 1 << (code_bits() - 1); }
 
   std::byte* panel(std::size_t index) const { return memory.get() + index * panel_bytes(); }

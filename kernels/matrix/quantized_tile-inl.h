@@ -1,4 +1,4 @@
-// Tiles of quantized products: a panel of weights times a few rows of INT8 codes.
+// Register tiles of quantized products: a panel of weights times a few rows of INT8 codes.
 #if defined(BALLAST_KERNELS_MATRIX_QUANTIZED_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BALLAST_KERNELS_MATRIX_QUANTIZED_TILE_INL_H_
 #undef BALLAST_KERNELS_MATRIX_QUANTIZED_TILE_INL_H_
@@ -57,7 +57,7 @@ struct PanelView {
   bool bf16_scales;
   const GroupLayout* layout;
 
-  /// What factors of a group multiply; null where it has none.
+  /// Returns what the factors of a group multiply; null where it has no factors.
   HWY_INLINE const std::uint16_t* shared(std::size_t group) const {
     return shared_scales == nullptr ? nullptr : shared_scales + (group >> shared_shift) * shared_step;
   }
@@ -89,7 +89,7 @@ class NextPanel {
   NextPanel() = default;
   NextPanel(const std::byte* panel, std::size_t bytes) : at_(panel), end_(panel + bytes) {}
 
-  /// So often will fetch() be called.
+  /// Sets how often fetch() will be called.
   void spread(std::size_t times) {
     const auto lines = static_cast<std::size_t>(end_ - at_) / kCacheLine;
     bytes_at_once_ = (lines + times - 1) / times * kCacheLine;
@@ -109,19 +109,19 @@ class NextPanel {
   std::size_t bytes_at_once_ = 0;
 };
 
-/// In place of it, where nothing is fetched.
+/// Used instead of NextPanel where nothing is fetched.
 struct NoNextPanel {
   void fetch() {}
 };
 
-/// 16-bit floats of either kind; the branch is the same for a whole matrix.
+/// Loads 16-bit floats of either type; the branch is the same for a whole matrix.
 HWY_INLINE QuantFloat load_16_bit(const std::uint16_t* HWY_RESTRICT src, bool bf16) {
   const FloatTag df;
   return bf16 ? load_as_float(df, reinterpret_cast<const hwy::bfloat16_t*>(src))
               : load_as_float(df, reinterpret_cast<const hwy::float16_t*>(src));
 }
 
-/// 16-bit values of a group's rows, or, where `shared` is not null, its factors times those.
+/// Loads the 16-bit values of a group's rows, or, where `shared` is not null, its factors times the shared values.
 HWY_INLINE void load_values(const std::byte* HWY_RESTRICT of_group, const std::uint16_t* HWY_RESTRICT shared, bool bf16,
                             QuantFloat& v0, QuantFloat& v1) {
   const FloatTag df;
@@ -140,14 +140,14 @@ HWY_INLINE void load_values(const std::byte* HWY_RESTRICT of_group, const std::u
                load_16_bit(shared + lanes, bf16));
 }
 
-/// Scales of a group, whose head is given. kOwn: they are 16 bits of its own.
+/// Loads the scales of a group, given its header. kOwn: the group has 16-bit scales of its own.
 template <bool kOwn>
 HWY_INLINE void load_scales(const PanelView& panel, const std::byte* HWY_RESTRICT head, std::size_t group,
                             QuantFloat& s0, QuantFloat& s1) {
   load_values(head, kOwn ? nullptr : panel.shared(group), panel.bf16_scales, s0, s1);
 }
 
-/// And its minimums, where there are some.
+/// Loads the minimums of a group that has minimums.
 HWY_INLINE void load_minimums(const PanelView& panel, const std::byte* HWY_RESTRICT head, std::size_t group,
                               QuantFloat& m0, QuantFloat& m1) {
   const std::uint16_t* scales = panel.shared(group);
@@ -155,7 +155,7 @@ HWY_INLINE void load_minimums(const PanelView& panel, const std::byte* HWY_RESTR
   load_values(head + panel.minimums_at, shared, panel.bf16_scales, m0, m1);
 }
 
-/// Zero points of the codes as they are multiplied.
+/// Loads the zero points of the codes as they are multiplied.
 HWY_INLINE DotInt load_zeros(const PanelView& panel, std::size_t at) {
   const DotIntTag di32;
   if (panel.zeros == nullptr) return hn::Set(di32, panel.default_zero - panel.sign_flip);
@@ -217,13 +217,13 @@ HWY_INLINE void add_group(QuantFloat f0, QuantFloat f1, bool scaled, float scale
   c1 = hn::MulAdd(f1, s1, c1);
 }
 
-/// A token's group from its two planes.
+/// Returns the integers of a token's group from its two planes.
 HWY_INLINE QuantFloat join_planes(DotInt high, DotInt low) {
   const FloatTag df;
   return hn::MulAdd(hn::ConvertTo(df, high), hn::Set(df, static_cast<float>(kPlaneFactor)), hn::ConvertTo(df, low));
 }
 
-/// Takes a group's minimums off a token's result, given minus the sum of the group's codes.
+/// Subtracts a group's minimums from a token's result, given the negated sum of the group's codes.
 template <std::size_t kPlanes>
 HWY_INLINE void add_minimums(const std::int32_t* negated_sums, std::size_t groups, bool scaled, float scale,
                              QuantFloat m0, QuantFloat m1, QuantFloat& c0, QuantFloat& c1) {
@@ -245,14 +245,15 @@ HWY_INLINE void add_outlier(float activation, QuantFloat w0, QuantFloat w1, Quan
 inline constexpr std::size_t kHalfABlock = ~std::size_t{0};
 inline constexpr std::size_t kBlockOfFactors = kHalfABlock - 1;
 
-/// Multiplies kTokens tokens of kPlanes rows of codes each, from token `first` on, with a panel that lies as one of
-/// kBits bits and whose codes have kCodeBits; hands each token's two vectors to store(token, c0, c1). A group's
-/// integers are exact in F32 up to 2^24. kGroupBlocks: blocks of every group, or one of the names above, or 0 where
-/// only the layout knows; without a loop over one block, sums stay in their registers.
-template <class Dots, std::size_t kTokens, std::size_t kPlanes, int kBits, int kCodeBits, std::size_t kGroupBlocks,
-          class Next, class Store>
+/// Multiplies kTokens tokens of kPlanes rows of codes each, from token `first` on, with a panel of Codes, and passes
+/// each token's two vectors to store(token, c0, c1). A group's integers are exact in F32 up to 2^24. kGroupBlocks:
+/// blocks of every group, or one of the names above, or 0 where the layout has the number; without a loop over one
+/// block, sums stay in their registers.
+template <class Dots, std::size_t kTokens, std::size_t kPlanes, class Codes, std::size_t kGroupBlocks, class Next,
+          class Store>
 HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std::size_t first, const PanelView& panel,
                                    Next& next, const Store& store) {
+  constexpr int kCodeBits = Codes::kCodeBits;
   constexpr std::size_t kRows = kTokens * kPlanes;
   constexpr bool kHalves = kGroupBlocks == kHalfABlock;
   constexpr bool kScalesOnly = !kHalves && kGroupBlocks != kBlockOfFactors;
@@ -325,11 +326,11 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
         a += 2 * kQuadColumns;
       };
       if constexpr (!kHalves) {
-        for_pairs_of_block<kBits, kCodeBits>(codes, multiply);
+        for_pairs_of_block<Codes>(codes, multiply);
       } else if (g % 2 == 0) {
-        for_pairs_of_block<kBits, kCodeBits, 0, 2>(codes, multiply);
+        for_pairs_of_block<Codes, 0, 2>(codes, multiply);
       } else {
-        for_pairs_of_block<kBits, kCodeBits, 2, 4>(codes, multiply);
+        for_pairs_of_block<Codes, 2, 4>(codes, multiply);
       }
       Dots::template end<kCodeBits>(b00, i00);
       Dots::template end<kCodeBits>(b01, i01);
@@ -344,7 +345,7 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
       Dots::template end<kCodeBits>(b50, i50);
       Dots::template end<kCodeBits>(b51, i51);
       if (kHalves && g % 2 == 0) continue;
-      codes += block_bytes<kBits>();
+      codes += block_bytes<Codes::kBits>();
       ahead.fetch();
     }
     if (!kHalves || g % 2 != 0) codes += panel.code_gap;
@@ -418,15 +419,14 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
 }
 
 /// The same for up to kTokens tokens.
-template <class Dots, std::size_t kTokens, std::size_t kPlanes, int kBits, int kCodeBits, std::size_t kGroupBlocks,
-          class Next, class Store>
+template <class Dots, std::size_t kTokens, std::size_t kPlanes, class Codes, std::size_t kGroupBlocks, class Next,
+          class Store>
 HWY_INLINE void multiply_code_tile_of(std::size_t tokens, const QuantizedActivations::Storage& src, std::size_t first,
                                       const PanelView& panel, Next& next, const Store& store) {
   if (tokens >= kTokens) {
-    multiply_code_tile<Dots, kTokens, kPlanes, kBits, kCodeBits, kGroupBlocks>(src, first, panel, next, store);
+    multiply_code_tile<Dots, kTokens, kPlanes, Codes, kGroupBlocks>(src, first, panel, next, store);
   } else if constexpr (kTokens > 1) {
-    multiply_code_tile_of<Dots, kTokens - 1, kPlanes, kBits, kCodeBits, kGroupBlocks>(tokens, src, first, panel, next,
-                                                                                      store);
+    multiply_code_tile_of<Dots, kTokens - 1, kPlanes, Codes, kGroupBlocks>(tokens, src, first, panel, next, store);
   }
 }
 

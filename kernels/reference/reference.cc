@@ -28,14 +28,15 @@ int code_at(std::span<const std::uint8_t> codes, std::size_t count, int bits, st
   return code;
 }
 
-/// Returns a weight's value in its table or, without a table, its code.
+/// Returns the number that a weight's code stands for: a value of its codebook, or the code itself.
 int number_at(const QuantizedView& view, std::size_t row, std::size_t col) {
   const int code = code_at(view.codes, view.cols, view.bits, row, col);
-  return view.nonlinear ? nonlinear_values(view.bits)[static_cast<std::size_t>(code)] : code;
+  if (view.codebook == CodebookId::kUniform) return code;
+  return codebook(view.codebook).values[static_cast<std::size_t>(code)];
 }
 
 int zero_at(const QuantizedView& view, std::size_t row, std::size_t group) {
-  if (view.nonlinear) return 0;
+  if (view.codebook != CodebookId::kUniform) return 0;
   return view.zeros.empty() ? 1 << (view.bits - 1) : code_at(view.zeros, view.groups(), view.bits, row, group);
 }
 

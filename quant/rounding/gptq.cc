@@ -74,13 +74,13 @@ class Gptq {
     grids_.resize(rows_);
 #pragma omp parallel
     {
-      const auto finder = make_grid_finder(linear_.format, scale_type, GridMethod::kSearch,
-                                           {.quantized_mask = quantized_mask_, .importance = factor_.importance});
+      GridFinder finder(linear_.format, scale_type, GridMethod::kSearch,
+                        {.quantized_mask = quantized_mask_, .importance = factor_.importance});
       std::vector<float> values(cols_);
 #pragma omp for
       for (std::size_t r = 0; r < rows_; ++r) {
         in_place(r, values);
-        finder->find(values, grids_[r]);
+        finder.find(values, grids_[r]);
       }
     }
   }

@@ -1,6 +1,8 @@
 #include "quant/rounding/quant_params.h"
 
-#include "ballast/quantized.h"
+#include <utility>
+
+#include "ballast/codebooks.h"
 #include "files/gguf/block_tables.h"
 #include "quant/rounding/blocks/block_type.h"
 
@@ -8,15 +10,16 @@ namespace ballast::quant {
 
 namespace {
 
-constexpr NearestCodes kNearest4(kNonlinear4, kNonlinearZero);
-constexpr NearestCodes kNearest5(kNonlinear5, kNonlinearZero);
-constexpr NearestCodes kNearest6(kNonlinear6, kNonlinearZero);
+template <std::size_t... kRow>
+constexpr std::array<NearestCodes, sizeof...(kRow)> nearest_codes_of_rows(std::index_sequence<kRow...> /*rows*/) {
+  return {NearestCodes(kCodebooks[kRow].values, kCodebookZero)...};
+}
+constexpr auto kNearestCodes = nearest_codes_of_rows(std::make_index_sequence<kCodebooks.size()>());
 
-/// Null where there are all.
-const NearestCodes* nearest_nonlinear(int bits) {
-  if (bits == 7) return nullptr;
-  if (bits == 6) return &kNearest6;
-  return bits == 4 ? &kNearest4 : &kNearest5;
+/// Returns null for a codebook that has every whole number between its first and last value.
+const NearestCodes* nearest_codes(CodebookId id) {
+  const auto* row = std::ranges::find(kCodebooks, id, &Codebook::id);
+  return has_consecutive_values(*row) ? nullptr : &kNearestCodes[static_cast<std::size_t>(row - kCodebooks.begin())];
 }
 
 }  // namespace
@@ -26,12 +29,13 @@ QuantRange::QuantRange(const WeightFormat& format)
       qmax((1 << format.bits) - 1),
       symmetric_zero_point(1 << (format.bits - 1)),
       count(qmax - qmin + 1) {
-  if (format.kind == WeightFormat::Kind::kNonlinear) {
-    const std::span<const std::int8_t> values = nonlinear_values(format.bits);
-    symmetric_zero_point = kNonlinearZero;
+  if (format.codebook != CodebookId::kUniform) {
+    const std::span<const std::int8_t> values = codebook(format.codebook).values;
+    symmetric_zero_point = kCodebookZero;
     qmin = symmetric_zero_point + values.front();
     qmax = symmetric_zero_point + values.back();
-    nearest = nearest_nonlinear(format.bits);
+    count = static_cast<int>(values.size());
+    nearest = nearest_codes(format.codebook);
   }
   if (format.kind == WeightFormat::Kind::kAffine && format.bits < 8) symmetric_zero_point = 0;  // but a minimum
   if (format.kind != WeightFormat::Kind::kBlocks) return;
@@ -40,7 +44,7 @@ QuantRange::QuantRange(const WeightFormat& format)
   qmax = type.qmax;
   symmetric_zero_point = type.zero_point;
   nearest = type.nearest;
-  count = nearest == nullptr ? qmax - qmin + 1 : static_cast<int>(files::kNonlinearValues.size());
+  count = nearest == nullptr ? qmax - qmin + 1 : static_cast<int>(files::kIq4Values.size());
 }
 
 }  // namespace ballast::quant

@@ -39,13 +39,14 @@ std::vector<float> decode_rows(std::size_t rows, std::size_t cols, int bits, std
 std::vector<float> decoded(const formats::QuantizedTensor& tensor) {
   const std::size_t outliers = tensor.outlier_columns.size();
   const std::vector<float> outlier_weights = floats_of(tensor.outlier_weights, tensor.outlier_type);
-  const std::span<const std::int8_t> table = nonlinear_values(tensor.bits);
-  const int zero = kNonlinearZero;
+  const bool uniform = tensor.codebook == CodebookId::kUniform;
+  const std::span<const std::int8_t> table =
+      uniform ? std::span<const std::int8_t>() : codebook(tensor.codebook).values;
   return decode_rows(tensor.rows, tensor.cols, tensor.bits, tensor.codes,
                      [&](std::size_t row, std::span<const std::uint8_t> codes, float* values) {
                        const std::vector<QuantParams> grids = grids_of_row(tensor.view(), row);
                        for (std::size_t c = 0; c < codes.size(); ++c) {
-                         const int code = tensor.nonlinear ? zero + table[codes[c]] : codes[c];
+                         const int code = uniform ? codes[c] : kCodebookZero + table[codes[c]];
                          values[c] = value_of(code, grids[c / tensor.group_size]);
                        }
                        for (std::size_t i = 0; i < outliers; ++i) {

@@ -22,7 +22,7 @@ inline kernels::QuantizedMatrix runnable_matrix(const RoundedMatrix& matrix) {
   return kernels::QuantizedMatrix(std::get<formats::QuantizedTensor>(matrix).view());
 }
 
-/// The grids of one row's groups, as they are stored; a non-linear matrix's are those of its table's values.
+/// Returns the grids of one row's groups as they are stored; with a codebook, the grids of its values.
 std::vector<QuantParams> grids_of_row(const QuantizedView& matrix, std::size_t row);
 
 /// What the codes stand for, outlier columns included: [rows][cols]. Parallel over rows.

@@ -27,7 +27,7 @@ formats::QuantizedTensor empty_integers(std::size_t rows, std::size_t cols, cons
   tensor.rows = rows;
   tensor.cols = cols;
   tensor.bits = format.bits;
-  tensor.nonlinear = format.kind == WeightFormat::Kind::kNonlinear;
+  tensor.codebook = format.codebook;
   tensor.group_size = format.group_size == 0 ? cols : format.group_size;
   const std::size_t groups = tensor.view().groups();
   tensor.codes.resize(rows * packed_row_bytes(cols, format.bits));
@@ -44,16 +44,14 @@ formats::QuantizedTensor empty_integers(std::size_t rows, std::size_t cols, cons
   return tensor;
 }
 
-/// Where codes of a non-linear format stand in its table.
-std::vector<std::uint8_t> codebook_indices(std::span<const std::uint8_t> codes, int bits) {
-  std::array<std::uint8_t, 128> places{};
-  const std::span<const std::int8_t> values = nonlinear_values(bits);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const int code = values[i] + kNonlinearZero;
-    places[static_cast<std::size_t>(code)] = static_cast<std::uint8_t>(i);
+/// Returns the indices of values of a codebook, which are given plus kCodebookZero.
+std::vector<std::uint8_t> codebook_indices(std::span<const std::uint8_t> values, const Codebook& book) {
+  std::array<std::uint8_t, 2 * kCodebookZero> indices{};
+  for (std::size_t i = 0; i < book.values.size(); ++i) {
+    indices[static_cast<std::size_t>(book.values[i] + kCodebookZero)] = static_cast<std::uint8_t>(i);
   }
-  std::vector<std::uint8_t> result(codes.size());
-  for (std::size_t i = 0; i < codes.size(); ++i) result[i] = places[codes[i]];
+  std::vector<std::uint8_t> result(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) result[i] = indices[values[i]];
   return result;
 }
 
@@ -62,10 +60,10 @@ void store_integers(std::span<const float> values, std::span<const std::uint8_t>
   const std::size_t groups = grids.groups.size();
   const std::size_t outliers = tensor.outlier_columns.size();
   std::uint8_t* packed = tensor.codes.data() + row * packed_row_bytes(tensor.cols, tensor.bits);
-  if (tensor.nonlinear) {
-    kernels::pack_codes(codebook_indices(codes, tensor.bits), tensor.bits, packed);
-  } else {
+  if (tensor.codebook == CodebookId::kUniform) {
     kernels::pack_codes(codes, tensor.bits, packed);
+  } else {
+    kernels::pack_codes(codebook_indices(codes, codebook(tensor.codebook)), tensor.bits, packed);
   }
 
   std::vector<float> floats(std::max(groups, outliers));
@@ -168,14 +166,13 @@ RoundedMatrix round_to_nearest(std::span<const float> values, std::size_t rows, 
 
 #pragma omp parallel
   {
-    const auto finder =
-        make_grid_finder(format, half_type, options.method, {.quantized_mask = mask, .importance = options.importance});
+    GridFinder finder(format, half_type, options.method, {.quantized_mask = mask, .importance = options.importance});
     RowGrids grids;
     std::vector<std::uint8_t> codes(cols);
 #pragma omp for
     for (std::size_t r = 0; r < rows; ++r) {
       const std::span<const float> row = values.subspan(r * cols, cols);
-      finder->find(row, grids);
+      finder.find(row, grids);
       for (std::size_t c = 0; c < cols; ++c) {
         const QuantParams& grid = grids.groups[c / group_size];
         codes[c] = static_cast<std::uint8_t>(mask[c] != 0 ? code_of(row[c], grid, range) : grid.zero_point);

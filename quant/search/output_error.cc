@@ -97,13 +97,13 @@ std::vector<double> column_errors(const WeightRowSample& sample, const WeightFor
   std::vector<float> squares(sample.values.size());
 #pragma omp parallel
   {
-    const auto finder = make_grid_finder(format, sample.scale_type, GridMethod::kSearch,
-                                         {.quantized_mask = quantized_mask, .importance = importance});
+    GridFinder finder(format, sample.scale_type, GridMethod::kSearch,
+                      {.quantized_mask = quantized_mask, .importance = importance});
     RowGrids grids;
 #pragma omp for
     for (std::size_t i = 0; i < rows; ++i) {
       const std::span<const float> row = std::span(sample.values).subspan(i * cols, cols);
-      finder->find(row, grids);
+      finder.find(row, grids);
       for (std::size_t c = 0; c < cols; ++c) {
         const QuantParams& grid = grids.groups[c / group_size];
         const float difference = row[c] - value_of(code_of(row[c], grid, range), grid);

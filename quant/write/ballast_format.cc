@@ -138,7 +138,7 @@ BallastFormat::BallastFormat(const Recipe& recipe) : vector_type_(formats::float
 
 std::vector<WeightFormat> BallastFormat::candidates() const {
   std::vector<WeightFormat> formats;
-  std::ranges::copy_if(nonlinear_formats(), std::back_inserter(formats),
+  std::ranges::copy_if(codebook_formats(), std::back_inserter(formats),
                        [](const WeightFormat& format) { return format.scale_bits == 8; });
   for (const std::size_t group_size : kGroupSizes) {
     if (group_size != 0) formats.push_back({.bits = 8, .group_size = group_size, .scale_bits = 8});
@@ -149,8 +149,8 @@ std::vector<WeightFormat> BallastFormat::candidates() const {
 bool BallastFormat::holds(const ModulePlan& module) const {
   const WeightFormat& format = module.format;
   if (!module.is_quantized()) return module.outlier_columns == 0;
-  if (format.kind == WeightFormat::Kind::kNonlinear) {
-    const std::vector<WeightFormat> formats = nonlinear_formats();
+  if (format.codebook != CodebookId::kUniform) {
+    const std::vector<WeightFormat> formats = codebook_formats();
     return std::ranges::find(formats, format) != formats.end();
   }
   if (!format.is_ballast_format()) return false;

@@ -209,7 +209,7 @@ GgufFormat::GgufFormat(const std::filesystem::path& model)
 }
 
 WeightFormat GgufFormat::fitting(const WeightFormat& format) const {
-  if (format.kind != WeightFormat::Kind::kInteger) return format;
+  if (!format.is_integer()) return format;
   switch (format.bits) {
     case 4:
       return block_format(whole_blocks_ ? DType::kQ4_K : DType::kIQ4_NL);
@@ -276,7 +276,8 @@ std::optional<WeightFormat> GgufFormat::exact_format(const ModulePlan& module, b
   const WeightFormat& format = module.format;
   if (!format.quantizes()) return format;
   constexpr std::size_t kGroup = 32;
-  if (format.kind == WeightFormat::Kind::kNonlinear || !format.symmetric || format.group_size % kGroup != 0) return {};
+  const bool uniform = format.codebook == CodebookId::kUniform;
+  if (!uniform || !format.symmetric || format.group_size % kGroup != 0) return {};
   switch (format.bits) {
     case 4:
       return block_format(DType::kQ4_0);

@@ -19,7 +19,7 @@ struct QuantizedCase {
   bool symmetric;
   std::vector<std::int32_t> outliers;
   bool bf16;
-  bool nonlinear = false;
+  CodebookId codebook = CodebookId::kUniform;
 };
 
 /// A random matrix that owns what a QuantizedView points to.
@@ -33,7 +33,7 @@ struct RandomMatrix {
     view.rows = c.rows;
     view.cols = c.cols;
     view.bits = c.bits;
-    view.nonlinear = c.nonlinear;
+    view.codebook = c.codebook;
     view.group_size = c.group_size;
     const std::size_t groups = view.groups();
     const FloatType type = c.bf16 ? FloatType::kBF16 : FloatType::kF16;
@@ -41,7 +41,7 @@ struct RandomMatrix {
     if (!c.symmetric) zeros = random_bytes(c.rows * packed_row_bytes(groups, c.bits), 2);
     for (const float value : random_floats(c.rows * groups, 3, 0.01F)) {
       // Every 5th group is all zero.
-      const float scale = c.nonlinear ? value : std::fabs(value);
+      const float scale = c.codebook == CodebookId::kUniform ? std::fabs(value) : value;
       scales.push_back(scales.size() % 5 == 4 ? std::uint16_t{0} : reference::float_to_half(scale, type));
     }
     for (const float value : random_floats(c.rows * c.outliers.size(), 4)) {
@@ -78,7 +78,6 @@ std::vector<QuantizedCase> cases() {
   for (const int bits : {4, 5, 6, 8}) {
     for (const bool symmetric : {true, false}) {
       const bool bf16 = symmetric == (bits < 6);
-      const std::size_t first = all.size();
       all.push_back({1, 1, 1, 1, bits, symmetric, {}, bf16});
       all.push_back({1, 5, 2, 9, bits, symmetric, {4}, bf16});
       all.push_back({33, 31, 31, 3, bits, symmetric, {}, bf16});
@@ -92,12 +91,15 @@ std::vector<QuantizedCase> cases() {
       all.push_back({2, 1030, 1030, 8, bits, symmetric, {}, bf16});
       all.push_back({40, 96, 32, 70, bits, symmetric, {2, 3, 94}, bf16});
       all.push_back({3, 520, 256, 5, bits, symmetric, {300}, bf16});
-      if (!symmetric) continue;
-      for (std::size_t i = first, end = all.size(); i < end; ++i) {
-        all.push_back(all[i]);
-        all.back().nonlinear = true;
-        if (bits == 8) all.back().bits = 7;
-      }
+    }
+  }
+  const std::size_t shapes = 13;  // of each of the formats above
+  for (const Codebook& book : kCodebooks) {
+    for (std::size_t i = 0; i < shapes; ++i) {
+      all.push_back(all[i]);
+      all.back().bits = book.bits;
+      all.back().codebook = book.id;
+      all.back().bf16 = book.bits < 6;
     }
   }
   return all;
@@ -128,7 +130,7 @@ void check_against(const std::vector<float>& actual, const std::vector<float>& e
   CAPTURE(c.m);
   CAPTURE(c.bits);
   CAPTURE(c.symmetric);
-  CAPTURE(c.nonlinear);
+  CAPTURE(static_cast<int>(c.codebook));
   // F32 rounding of at most cols products, relative to the largest result of the matrix.
   CHECK(relative_error(actual, expected) <= 2e-7 * std::sqrt(static_cast<double>(16 + c.cols)));
 }

@@ -155,6 +155,24 @@ TEST_CASE("every format loads and runs, and every bit more is closer") {
   }
 }
 
+TEST_CASE("every codebook is converted and runs, and one of more bits is closer") {
+  const TemporaryDirectory directory;
+  for (const char* activations : {"w4a8", "w4a16"}) {
+    ConvertOptions options = measured_options(activations, "llama3");
+    double error_of_fewer_bits = 1;
+    for (const Codebook& book : kCodebooks) {
+      options.recipe.linears = codebook_format(book.id, 32, 8);
+      const std::string name = format_name(options.recipe.linears) + activations;
+      CAPTURE(name);
+      const ConvertReport report = convert(golden_model("llama3"), directory / name, options);
+      CHECK(report.bytes_after == fs::file_size(directory / name / "model.safetensors"));
+      const double error = distance(logits_of(directory / name), logits_of(golden_model("llama3")));
+      CHECK(error < error_of_fewer_bits);
+      error_of_fewer_bits = error;
+    }
+  }
+}
+
 TEST_CASE("searched grids are closer than those of the range, also with scales of 8 bits") {
   const TemporaryDirectory directory;
   ConvertOptions options = measured_options("w4a16", "llama3");

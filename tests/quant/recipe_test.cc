@@ -84,7 +84,7 @@ TEST_CASE("schemes mean what their names say") {
     const Recipe recipe = recipe_for_scheme(scheme);
     CHECK((recipe.fold_norms && recipe.fold_biases && recipe.center_norms));
     CHECK(!(recipe.equalize || recipe.rotate || recipe.rotate_values || recipe.untie_head));
-    const bool integers = recipe.linears.kind == WeightFormat::Kind::kInteger;
+    const bool integers = recipe.linears.is_integer();
     CHECK(recipe.smooth == integers);
     CHECK((recipe.rounding == Recipe::Rounding::kGptq) == integers);
     if (scheme == "f32" || scheme == "bf16") {

@@ -330,7 +330,7 @@ TEST_CASE("a hybrid's matrices become integers, its mixer's among them") {
     const model::ModelSource source(out);
     for (const char* name : {"model.layers.0.decay.v_proj", "model.layers.2.decay.o_proj"}) {
       REQUIRE(source.quantization()->tensors.contains(name));
-      CHECK(source.quantization()->tensors.at(name).kind == WeightFormat::Kind::kInteger);
+      CHECK(source.quantization()->tensors.at(name).is_integer());
     }
     const double error = test::distance(test::logits_of(out), expected);
     CHECK(error > 0);

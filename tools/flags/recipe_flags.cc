@@ -26,7 +26,7 @@ WeightFormat format_of(const char* option, const std::string& name) {
 
 void change_linears(const RecipeFlags& flags, WeightFormat& linears) {
   if (!flags.bits && !flags.group_size && !flags.scale_bits && !flags.symmetric && !flags.asymmetric) return;
-  if (linears.kind != WeightFormat::Kind::kInteger) {
+  if (!linears.is_integer()) {
     throw UsageError(
         "--bits, --group-size, --scale-bits, --symmetric and --asymmetric need a scheme of integers with even steps, "
         "not " +

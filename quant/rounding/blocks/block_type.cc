@@ -9,11 +9,11 @@ namespace ballast::quant {
 
 namespace {
 
-constexpr int kMiddle = 128;  // of codes that mean a table's values
+constexpr int kMiddle = 128;  // the zero point of codebook values as codes
 
-constexpr NearestCodes kNearestNonlinear(files::kNonlinearValues, kMiddle);
-constexpr int kLowestNonlinear = kMiddle + files::kNonlinearValues.front();
-constexpr int kHighestNonlinear = kMiddle + files::kNonlinearValues.back();
+constexpr NearestCodes kNearestIq4(files::kIq4Values, kMiddle);
+constexpr int kLowestIq4 = kMiddle + files::kIq4Values.front();
+constexpr int kHighestIq4 = kMiddle + files::kIq4Values.back();
 
 constexpr std::array<BlockType, 12> kBlockTypes{{
     {.dtype = DType::kQ8_0, .qmin = 1, .qmax = 255, .zero_point = 128},
@@ -21,11 +21,7 @@ constexpr std::array<BlockType, 12> kBlockTypes{{
     {.dtype = DType::kQ4_1, .qmax = 15, .has_minimums = true},
     {.dtype = DType::kQ5_0, .qmax = 31, .zero_point = 16},
     {.dtype = DType::kQ5_1, .qmax = 31, .has_minimums = true},
-    {.dtype = DType::kIQ4_NL,
-     .qmin = kLowestNonlinear,
-     .qmax = kHighestNonlinear,
-     .zero_point = kMiddle,
-     .nearest = &kNearestNonlinear},
+    {.dtype = DType::kIQ4_NL, .qmin = kLowestIq4, .qmax = kHighestIq4, .zero_point = kMiddle, .nearest = &kNearestIq4},
     {.dtype = DType::kQ2_K,
      .qmax = 3,
      .group_size = 16,
@@ -61,13 +57,13 @@ constexpr std::array<BlockType, 12> kBlockTypes{{
      .factor_low = -128,
      .factor_high = 127},
     {.dtype = DType::kIQ4_XS,
-     .qmin = kLowestNonlinear,
-     .qmax = kHighestNonlinear,
+     .qmin = kLowestIq4,
+     .qmax = kHighestIq4,
      .zero_point = kMiddle,
      .groups_of_scale = 8,
      .factor_low = -32,
      .factor_high = 31,
-     .nearest = &kNearestNonlinear},
+     .nearest = &kNearestIq4},
 }};
 
 }  // namespace

@@ -95,6 +95,12 @@ kernels::NearestSteps nearest_steps(const QuantRange& range) {
 
 }  // namespace
 
+float lowest_value(const WeightedGroup& group) {
+  float low = 0;
+  for (const float value : group.values) low = std::min(low, value);
+  return low;
+}
+
 GridSteps::GridSteps(const QuantParams& grid, const QuantRange& range)
     : inverse_(std::abs(grid.scale) > kSmallestScale ? 1 / grid.scale : 0),
       minimum_(grid.minimum),

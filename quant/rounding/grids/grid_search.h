@@ -18,11 +18,20 @@ inline constexpr float kRounder = 12582912.0F;
 /// Below this, 1 / scale would overflow.
 inline constexpr float kSmallestScale = 1e-30F;
 
-/// Values of one group and the weights of their squared errors; the weight of a value that does not count is 0.
+/// How grids are found.
+enum class GridMethod {
+  kRange,   ///< from a group's smallest value to its largest
+  kSearch,  ///< of ranges around that, refined by least squares, the one with the smallest squared error
+};
+
+/// Values of one group and the weights of their squared errors. A value that does not count is 0 and weighs 0.
 struct WeightedGroup {
   std::span<const float> values;
   std::span<const float> weights;
 };
+
+/// Returns the smallest value, or 0 if none is negative.
+float lowest_value(const WeightedGroup& group);
 
 /// Steps from a grid's zero point to its values that are nearest.
 class GridSteps {

@@ -150,8 +150,8 @@ HuggingfaceFormat::HuggingfaceFormat(const std::filesystem::path& model, const f
 
 WeightFormat HuggingfaceFormat::fitting(const WeightFormat& format, bool int8_activations) const {
   if (!format.quantizes()) return {.kind = formats::float_kind(float_type_)};
-  if (format.kind == WeightFormat::Kind::kNonlinear) {
-    throw Error(codec_.name(), "cannot hold " + format_name(format) + ", whose codes are non-linear");
+  if (format.codebook != CodebookId::kUniform) {
+    throw Error(codec_.name(), "cannot hold " + format_name(format) + ", whose codes are indices into a codebook");
   }
   return codec_.fitting(format, int8_activations);
 }
@@ -191,9 +191,9 @@ bool HuggingfaceFormat::holds(const ModulePlan& module) const {
 }
 
 std::optional<WeightFormat> HuggingfaceFormat::exact_format(const ModulePlan& module, bool int8_activations) const {
-  if (module.format.kind == WeightFormat::Kind::kNonlinear) return {};
+  if (module.format.codebook != CodebookId::kUniform) return {};
   const WeightFormat fitting = this->fitting(module.format, int8_activations);
-  const bool zero_points = fitting.kind == WeightFormat::Kind::kInteger && !fitting.symmetric;
+  const bool zero_points = fitting.is_integer() && !fitting.symmetric;
   if (module.is_quantized() && !module.format.symmetric && !zero_points) return {};
   return fitting;
 }

@@ -54,12 +54,12 @@ TEST_CASE("groups of MLX are read as the grids promise, in either type of 16 bit
         CAPTURE(format_name(format));
         CAPTURE(dtype_info(type).name);
         const std::vector<float> read = rounded(values, format, {.method = method, .half_type = type});
-        const auto finder = make_grid_finder(format, type, method, {.quantized_mask = all});
+        GridFinder finder(format, type, method, {.quantized_mask = all});
         const QuantRange range(format);
         RowGrids grids;
         std::size_t other = 0;
         for (std::size_t i = 0; i < values.size(); ++i) {
-          if (i % kAffineCols == 0) finder->find(std::span(values).subspan(i, kAffineCols), grids);
+          if (i % kAffineCols == 0) finder.find(std::span(values).subspan(i, kAffineCols), grids);
           const QuantParams& grid = grids.groups[i % kAffineCols / format.group_size];
           other += read[i] != value_of(code_of(values[i], grid, range), grid) ? 1 : 0;
         }

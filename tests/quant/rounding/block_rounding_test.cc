@@ -57,13 +57,13 @@ TEST_CASE("blocks decode to what the grids promise, and codes are the nearest th
     for (const GridMethod method : {GridMethod::kRange, GridMethod::kSearch}) {
       CAPTURE(dtype_info(type).name);
       const std::vector<float> stored = decoded(blocks_of(values, type, {.method = method}));
-      const auto finder = make_grid_finder(block_format(type), DType::kF16, method, {.quantized_mask = all});
+      GridFinder finder(block_format(type), DType::kF16, method, {.quantized_mask = all});
       const QuantRange range(block_format(type));
       RowGrids grids;
       std::size_t other = 0;
       std::size_t worse = 0;
       for (std::size_t i = 0; i < values.size(); ++i) {
-        if (i % kBlockCols == 0) finder->find(std::span(values).subspan(i, kBlockCols), grids);
+        if (i % kBlockCols == 0) finder.find(std::span(values).subspan(i, kBlockCols), grids);
         const QuantParams& grid = grids.groups[i % kBlockCols / block_type(type).group_size];
         const float error = std::abs(values[i] - stored[i]);
         other += stored[i] != value_of(code_of(values[i], grid, range), grid) ? 1 : 0;

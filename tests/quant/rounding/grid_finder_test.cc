@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -29,9 +28,9 @@ std::vector<WeightFormat> grouped_formats() {
       }
     }
   }
-  for (const int bits : {4, 5, 6, 7}) {
+  for (const Codebook& book : kCodebooks) {
     for (const std::size_t group_size : {32, 128}) {
-      for (const int scale_bits : {16, 8}) formats.push_back(nonlinear_format(bits, group_size, scale_bits));
+      for (const int scale_bits : {16, 8}) formats.push_back(codebook_format(book.id, group_size, scale_bits));
     }
   }
   return formats;
@@ -65,21 +64,21 @@ const std::vector<std::uint8_t>& kept() {
   return all;
 }
 
-std::unique_ptr<GridFinder> finder_for(const WeightFormat& format, DType scale_type, GridMethod method,
-                                       const std::vector<float>& importance = {}) {
-  return make_grid_finder(format, scale_type, method, {.quantized_mask = kept(), .importance = importance});
+GridFinder finder_for(const WeightFormat& format, DType scale_type, GridMethod method,
+                      const std::vector<float>& importance = {}) {
+  return {format, scale_type, method, {.quantized_mask = kept(), .importance = importance}};
 }
 
 /// Weighted squared error of all rows.
 double error_of(const std::vector<float>& values, const WeightFormat& format, GridMethod method,
                 const std::vector<float>& importance, const std::vector<float>& weights) {
-  const auto finder = finder_for(format, DType::kF16, method, importance);
+  GridFinder finder = finder_for(format, DType::kF16, method, importance);
   const QuantRange range(format);
   RowGrids grids;
   double error = 0;
   for (std::size_t r = 0; r < kParamRows; ++r) {
     const auto row = std::span(values).subspan(r * kParamCols, kParamCols);
-    finder->find(row, grids);
+    finder.find(row, grids);
     for (std::size_t c = 0; c < kParamCols; ++c) {
       if (kept()[c] == 0) continue;
       const QuantParams& grid = grids.groups[c / format.group_size];
@@ -125,17 +124,17 @@ TEST_CASE("values of MXFP4 lose nothing on a searched grid of five or more symme
   CHECK(error_of(values, {.bits = 4, .group_size = 32, .symmetric = true}, GridMethod::kSearch, {}, ones) > 0);
 }
 
-TEST_CASE("non-linear codes lose less than zero points, for fewer bytes") {
+TEST_CASE("codebooks lose less than zero points, for fewer bytes") {
   const std::vector<float> values = bell_shaped(0);
   const std::vector<float> ones(kParamCols, 1.0F);
-  for (const int bits : {4, 5}) {
+  for (const CodebookId id : {CodebookId::kNl4, CodebookId::kNl5}) {
     for (const std::size_t group_size : {std::size_t{32}, std::size_t{128}}) {
       for (const int scale_bits : {16, 8}) {
-        const WeightFormat nonlinear = nonlinear_format(bits, group_size, scale_bits);
+        const WeightFormat format = codebook_format(id, group_size, scale_bits);
         const WeightFormat with_zeros = {
-            .bits = bits, .group_size = group_size, .symmetric = false, .scale_bits = scale_bits};
-        CAPTURE(format_name(nonlinear));
-        CHECK(error_of(values, nonlinear, GridMethod::kSearch, {}, ones) <
+            .bits = format.bits, .group_size = group_size, .symmetric = false, .scale_bits = scale_bits};
+        CAPTURE(format_name(format));
+        CHECK(error_of(values, format, GridMethod::kSearch, {}, ones) <
               error_of(values, with_zeros, GridMethod::kSearch, {}, ones));
       }
     }
@@ -159,7 +158,7 @@ TEST_CASE("scales of 8 bits cost little accuracy") {
   for (WeightFormat format : grouped_formats()) {
     if (format.scale_bits == 16) continue;
     // Symmetric integers cannot have negative scales of 8 bits.
-    if (format.kind == WeightFormat::Kind::kInteger && format.symmetric) continue;
+    if (format.is_integer() && format.symmetric) continue;
     CAPTURE(format_name(format));
     const double of_8_bits = error_of(values, format, GridMethod::kSearch, {}, ones);
     format.scale_bits = 16;
@@ -175,15 +174,15 @@ TEST_CASE(
     CAPTURE(format_name(format));
     for (const DType type : {DType::kF16, DType::kBF16}) {
       for (const GridMethod method : {GridMethod::kRange, GridMethod::kSearch}) {
-        const auto finder = finder_for(format, type, method);
+        GridFinder finder = finder_for(format, type, method);
         RowGrids grids;
         int highest = 0;
         bool any_negative = false;
         for (std::size_t r = 0; r < kParamRows; ++r) {
-          finder->find(std::span(values).subspan(r * kParamCols, kParamCols), grids);
+          finder.find(std::span(values).subspan(r * kParamCols, kParamCols), grids);
           REQUIRE(grids.scale_codes.size() == grids.groups.size());
           std::vector<std::uint16_t> bits(grids.groups.size());
-          const bool is_signed = format.kind == WeightFormat::Kind::kNonlinear;
+          const bool is_signed = format.codebook != CodebookId::kUniform;
           const auto codes = is_signed ? formats::ScaleCodes::kSigned : formats::ScaleCodes::kUnsigned;
           formats::decode_scales(grids.row_scale, grids.scale_codes, codes, type, bits);
           std::vector<float> scales(bits.size());
@@ -199,7 +198,7 @@ TEST_CASE(
           }
         }
         CHECK(highest >= 253);  // the codes' range is used
-        CHECK(any_negative == (format.kind == WeightFormat::Kind::kNonlinear));
+        CHECK(any_negative == (format.codebook != CodebookId::kUniform));
       }
     }
   }
@@ -212,9 +211,9 @@ TEST_CASE("groups and rows of zeros have scale 0 and code to their zero") {
     for (const GridMethod method : {GridMethod::kRange, GridMethod::kSearch}) {
       for (const bool all : {true, false}) {
         for (std::size_t c = 128; c < 256; ++c) row[c] = all ? 0.0F : 0.5F - static_cast<float>(c % 7);
-        const auto finder = finder_for(format, DType::kF16, method);
+        GridFinder finder = finder_for(format, DType::kF16, method);
         RowGrids grids;
-        finder->find(row, grids);
+        finder.find(row, grids);
         CHECK(grids.groups[0].scale == 0);
         CHECK(grids.groups[0].zero_point == (format.symmetric ? QuantRange(format).symmetric_zero_point : 0));
         CHECK((grids.groups[128 / format.group_size].scale == 0) == all);
@@ -232,10 +231,10 @@ TEST_CASE("a group far below its row's largest, or one that no error counts in, 
   for (const WeightFormat& format : grouped_formats()) {
     CAPTURE(format_name(format));
     for (const GridMethod method : {GridMethod::kRange, GridMethod::kSearch}) {
-      const auto finder = finder_for(format, DType::kF16, method, importance);
+      GridFinder finder = finder_for(format, DType::kF16, method, importance);
       const QuantRange range(format);
       RowGrids grids;
-      finder->find(row, grids);
+      finder.find(row, grids);
       for (std::size_t c = 0; c < kParamCols; ++c) {
         const QuantParams& grid = grids.groups[c / format.group_size];
         CHECK(std::isfinite(grid.scale));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <random>
 #include <span>
 #include <string>
@@ -46,11 +47,7 @@ std::vector<WeightFormat> own_formats() {
       }
     }
   }
-  for (const int bits : {4, 5, 6, 7}) {
-    for (const std::size_t group_size : {32, 64, 128}) {
-      for (const int scale_bits : {16, 8}) formats.push_back(nonlinear_format(bits, group_size, scale_bits));
-    }
-  }
+  std::ranges::copy(codebook_formats(), std::back_inserter(formats));
   return formats;
 }
 
@@ -81,7 +78,7 @@ struct Decoded {
   int code = 0;
   int zero = 0;
   float scale = 0;
-  std::span<const std::int8_t> table;  ///< of a non-linear format
+  std::span<const std::int8_t> table;  ///< of a codebook
   float value() const {
     return static_cast<float>(table.empty() ? code - zero : table[static_cast<std::size_t>(code)]) * scale;
   }
@@ -96,7 +93,7 @@ Decoded decode(const QuantizedTensor& tensor, std::size_t row, std::size_t col) 
                      ? 1 << (tensor.bits - 1)
                      : unpacked(tensor.zeros, tensor.bits, packed_row_bytes(groups, tensor.bits), row, group);
   decoded.scale = sixteen_bit(tensor.scales, tensor.scale_type, row * groups + group);
-  if (tensor.nonlinear) decoded.table = nonlinear_values(tensor.bits);
+  if (tensor.codebook != CodebookId::kUniform) decoded.table = codebook(tensor.codebook).values;
   return decoded;
 }
 
@@ -126,8 +123,8 @@ TEST_CASE("every code is the nearest that its grid has") {
 TEST_CASE("codes are within half a step where the grid spans the values") {
   const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0.1F, 1);
   for (const WeightFormat& format : own_formats()) {
-    if (format.kind == WeightFormat::Kind::kNonlinear) continue;  // has steps of many sizes
-    if (format.bits == 4 && format.symmetric) continue;           // may cut the smaller side for a finer step
+    if (format.codebook != CodebookId::kUniform) continue;  // has steps of many sizes
+    if (format.bits == 4 && format.symmetric) continue;     // may cut the smaller side for a finer step
     CAPTURE(format_name(format));
     const QuantizedTensor tensor = integers_of(values, kMatrixRows, kMatrixCols, format, {}, largest_of(values));
     float most_steps = 0;

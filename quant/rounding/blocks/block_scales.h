@@ -1,7 +1,7 @@
-// Grids of a GGUF's blocks: what they store in 16 bits and in whole numbers, chosen so that the grids that are read
-// back lose least.
-#ifndef BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_GRIDS_H_
-#define BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_GRIDS_H_
+// The scales and minimums that a GGUF's blocks store, in 16 bits and in whole numbers, chosen so that the grids that
+// are read back lose least.
+#ifndef BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_SCALES_H_
+#define BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_SCALES_H_
 
 #include <cstddef>
 #include <span>
@@ -10,16 +10,18 @@
 #include "ballast/tensor.h"
 #include "quant/rounding/blocks/block_search.h"
 #include "quant/rounding/blocks/block_type.h"
-#include "quant/rounding/grids/grid_finder.h"
+#include "quant/rounding/grids/grid_search.h"
+#include "quant/rounding/quant_params.h"
 
 namespace ballast::quant {
 
-class BlockGridFinder : public GridFinder {
+class BlockScales {
  public:
-  BlockGridFinder(DType dtype, GridMethod method, const GridColumns& columns);
+  BlockScales(DType dtype, GridMethod method);
 
-  /// values: whole blocks.
-  void find(std::span<const float> values, RowGrids& grids) override;
+  /// Stores what the grids of a row's groups are made of, and replaces the grids by those that are read back. Blocks
+  /// must be whole. Grids whose scales are the groups' own must have 16 bits.
+  void store(std::span<const WeightedGroup> groups, RowGrids& grids) const;
 
  private:
   /// Groups that share a scale, with the grids that each wants for itself.
@@ -47,15 +49,13 @@ class BlockGridFinder : public GridFinder {
   /// The scales of least error for the codes that these give.
   Stored refitted(const Shared& shared, const Stored& from) const;
 
-  void store_own_scales(std::span<const WeightedGroup> groups, RowGrids& grids) const;
   void store_shared_scales(std::span<const WeightedGroup> groups, RowGrids& grids) const;
 
   const BlockType& type_;
-  BlockSearch search_;
+  QuantRange range_;
   GridMethod method_;
-  std::vector<float> weights_;
 };
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_GRIDS_H_
+#endif  // BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_SCALES_H_

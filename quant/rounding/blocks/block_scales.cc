@@ -1,11 +1,10 @@
-#include "quant/rounding/blocks/block_grids.h"
+#include "quant/rounding/blocks/block_scales.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <utility>
 
-#include "quant/rounding/grids/integer_grids.h"
 #include "quant/rounding/half_float.h"
 
 namespace ballast::quant {
@@ -18,61 +17,26 @@ std::uint16_t f16_bits(float value) {
   return half_bits(value, DType::kF16);
 }
 
-Minimums minimums_of(const BlockType& type) {
-  if (!type.has_minimums) return Minimums::kNone;
-  return type.groups_of_scale == 0 ? Minimums::kAny : Minimums::kNotNegative;
-}
-
 float as_f16(double value) {
   return as_half(static_cast<float>(value), DType::kF16);
 }
 
 }  // namespace
 
-BlockGridFinder::BlockGridFinder(DType dtype, GridMethod method, const GridColumns& columns)
-    : type_(block_type(dtype)),
-      search_(QuantRange(block_format(dtype)), minimums_of(type_)),
-      method_(method),
-      weights_(column_weights(columns)) {}
+BlockScales::BlockScales(DType dtype, GridMethod method)
+    : type_(block_type(dtype)), range_(block_format(dtype)), method_(method) {}
 
-void BlockGridFinder::find(std::span<const float> values, RowGrids& grids) {
-  const std::size_t count = values.size() / type_.group_size;
-  std::vector<WeightedGroup> groups;
-  grids.groups.clear();
-  for (std::size_t g = 0; g < count; ++g) {
-    groups.push_back({values.subspan(g * type_.group_size, type_.group_size),
-                      std::span(weights_).subspan(g * type_.group_size, type_.group_size)});
-    grids.groups.push_back(method_ == GridMethod::kSearch ? search_.searched_grid(groups.back())
-                                                          : search_.range_grid(groups.back()));
-  }
-  if (type_.groups_of_scale == 0) {
-    store_own_scales(groups, grids);
-  } else {
-    store_shared_scales(groups, grids);
-  }
-}
-
-void BlockGridFinder::store_own_scales(std::span<const WeightedGroup> groups, RowGrids& grids) const {
+void BlockScales::store(std::span<const WeightedGroup> groups, RowGrids& grids) const {
+  if (type_.groups_of_scale != 0) return store_shared_scales(groups, grids);
   grids.block_scales.resize(groups.size());
   grids.block_minimums.resize(type_.has_minimums ? groups.size() : 0);
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    QuantParams& grid = grids.groups[g];
-    grid.scale = as_f16(grid.scale);
-    grid.minimum = as_f16(grid.minimum);
-    // Rounding the scale must not have made it worse than the plain range.
-    if (method_ == GridMethod::kSearch) {
-      QuantParams plain = search_.range_grid(groups[g]);
-      plain.scale = as_f16(plain.scale);
-      plain.minimum = as_f16(plain.minimum);
-      const float plain_error = weighted_error(groups[g], plain, search_.range());
-      if (plain_error < weighted_error(groups[g], grid, search_.range())) grid = plain;
-    }
-    grids.block_scales[g] = f16_bits(grid.scale);
-    if (type_.has_minimums) grids.block_minimums[g] = f16_bits(grid.minimum);
+    grids.block_scales[g] = f16_bits(grids.groups[g].scale);
+    if (type_.has_minimums) grids.block_minimums[g] = f16_bits(grids.groups[g].minimum);
   }
 }
 
-void BlockGridFinder::store_shared_scales(std::span<const WeightedGroup> groups, RowGrids& grids) const {
+void BlockScales::store_shared_scales(std::span<const WeightedGroup> groups, RowGrids& grids) const {
   const std::size_t together = type_.groups_of_scale;
   const std::size_t scales = groups.size() / together;
   grids.block_scales.resize(scales);
@@ -93,12 +57,12 @@ void BlockGridFinder::store_shared_scales(std::span<const WeightedGroup> groups,
   }
 }
 
-QuantParams BlockGridFinder::grid_of(const Stored& stored, std::size_t group) const {
+QuantParams BlockScales::grid_of(const Stored& stored, std::size_t group) const {
   return {stored.scale * static_cast<float>(stored.factors[group]), type_.zero_point,
           stored.minimum * static_cast<float>(stored.minimum_factors[group])};
 }
 
-BlockGridFinder::Stored BlockGridFinder::best_stored(const Shared& shared) const {
+BlockScales::Stored BlockScales::best_stored(const Shared& shared) const {
   float largest = 0;
   float largest_minimum = 0;
   for (const QuantParams& grid : shared.wanted) {
@@ -121,7 +85,7 @@ BlockGridFinder::Stored BlockGridFinder::best_stored(const Shared& shared) const
   return best;
 }
 
-BlockGridFinder::Stored BlockGridFinder::with_scales(const Shared& shared, double scale, double minimum) const {
+BlockScales::Stored BlockScales::with_scales(const Shared& shared, double scale, double minimum) const {
   Stored stored{.scale = as_f16(scale), .minimum = as_f16(minimum), .factors = {}, .minimum_factors = {}};
   stored.factors.resize(shared.groups.size());
   stored.minimum_factors.resize(shared.groups.size());
@@ -129,7 +93,7 @@ BlockGridFinder::Stored BlockGridFinder::with_scales(const Shared& shared, doubl
   return stored;
 }
 
-void BlockGridFinder::choose_factors(const Shared& shared, std::size_t group, Stored& stored) const {
+void BlockScales::choose_factors(const Shared& shared, std::size_t group, Stored& stored) const {
   const auto nearest = [](float wanted, float unit, int low, int high) {
     return unit == 0 ? 0 : static_cast<int>(std::clamp(std::nearbyint(wanted / unit), float(low), float(high)));
   };
@@ -145,7 +109,7 @@ void BlockGridFinder::choose_factors(const Shared& shared, std::size_t group, St
       if (m < 0 || m > type_.minimum_factor_high) continue;
       const QuantParams grid = {stored.scale * static_cast<float>(f), type_.zero_point,
                                 stored.minimum * static_cast<float>(m)};
-      const float error = weighted_error(shared.groups[group], grid, search_.range());
+      const float error = weighted_error(shared.groups[group], grid, range_);
       if (any && !(error < least)) continue;
       any = true;
       least = error;
@@ -156,10 +120,10 @@ void BlockGridFinder::choose_factors(const Shared& shared, std::size_t group, St
   stored.error += least;
 }
 
-BlockGridFinder::Stored BlockGridFinder::refitted(const Shared& shared, const Stored& from) const {
+BlockScales::Stored BlockScales::refitted(const Shared& shared, const Stored& from) const {
   LeastSquares sums;
   for (std::size_t g = 0; g < shared.groups.size(); ++g) {
-    sums.add(shared.groups[g], grid_of(from, g), search_.range(), from.factors[g], from.minimum_factors[g]);
+    sums.add(shared.groups[g], grid_of(from, g), range_, from.factors[g], from.minimum_factors[g]);
   }
   const QuantParams both = type_.has_minimums ? sums.with_minimum() : QuantParams{};
   if (both.scale > 0 && both.minimum > 0) return with_scales(shared, both.scale, both.minimum);

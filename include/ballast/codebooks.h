@@ -1,0 +1,96 @@
+// The codebooks that weights can be rounded to: the one table of them. A format's name, its rounding, its decoding in
+// the kernels and the readers of files all follow from its row here.
+#ifndef BALLAST_CODEBOOKS_H_
+#define BALLAST_CODEBOOKS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace ballast {
+
+/// What the codes of a matrix stand for: evenly spaced values, or the values of a codebook.
+enum class CodebookId : std::uint8_t { kUniform, kNl4, kNl5, kNl6, kNl7 };
+
+/// Code i stands for values[i] times the scale of its group, which may be negative.
+struct Codebook {
+  CodebookId id;
+  std::string_view name;                ///< what the names of its formats begin with
+  int bits;                             ///< of a code: 2 to 7
+  std::span<const std::int8_t> values;  ///< [2^bits], ascending, from -64 to 63; 0 is at 2^(bits - 1)
+};
+
+/// Added to a codebook's values it gives unsigned numbers of kCodebookValueBits bits, of which it is the zero point.
+inline constexpr int kCodebookZero = 64;
+inline constexpr int kCodebookValueBits = 7;
+
+namespace codebook_values {
+
+// Values of nl4 and nl5 are close together where weights are many: of all whole numbers of 7 bits, those of least
+// squared error for normally distributed weights in groups of 32 to 128.
+inline constexpr std::array<std::int8_t, 16> kNl4 = {-64, -49, -39, -30, -23, -17, -11, -5,
+                                                     0,   6,   12,  18,  25,  32,  41,  53};
+inline constexpr std::array<std::int8_t, 32> kNl5 = {-64, -58, -50, -44, -39, -34, -30, -27, -24, -21, -18,
+                                                     -15, -12, -9,  -6,  -3,  0,   3,   6,   9,   12,  15,
+                                                     18,  21,  24,  27,  30,  34,  38,  43,  48,  55};
+
+/// nl6 has steps of 1 up to this magnitude and steps of 2 above it, so that kernels compute its values and need no
+/// table.
+inline constexpr int kNl6Bend = 22;
+inline constexpr std::array<std::int8_t, 64> kNl6 = [] {
+  std::array<std::int8_t, 64> values{};
+  for (int i = 0; i < 64; ++i) {
+    const int steps = i - 32;
+    const int beyond = (steps < 0 ? -steps : steps) - kNl6Bend;
+    values[static_cast<std::size_t>(i)] = static_cast<std::int8_t>(beyond <= 0 ? steps
+                                                                   : steps < 0 ? steps - beyond
+                                                                               : steps + beyond);
+  }
+  return values;
+}();
+
+/// nl7 has every whole number of 7 bits.
+inline constexpr std::array<std::int8_t, 128> kNl7 = [] {
+  std::array<std::int8_t, 128> values{};
+  for (int i = 0; i < 128; ++i) values[static_cast<std::size_t>(i)] = static_cast<std::int8_t>(i - kCodebookZero);
+  return values;
+}();
+
+}  // namespace codebook_values
+
+/// All codebooks, those with the fewest bits first.
+inline constexpr std::array kCodebooks = {
+    Codebook{CodebookId::kNl4, "nl4", 4, codebook_values::kNl4},
+    Codebook{CodebookId::kNl5, "nl5", 5, codebook_values::kNl5},
+    Codebook{CodebookId::kNl6, "nl6", 6, codebook_values::kNl6},
+    Codebook{CodebookId::kNl7, "nl7", 7, codebook_values::kNl7},
+};
+
+/// Returns a codebook's row. Precondition: `id` is not kUniform.
+constexpr const Codebook& codebook(CodebookId id) {
+  std::size_t row = 0;
+  while (kCodebooks[row].id != id) ++row;
+  return kCodebooks[row];
+}
+
+/// Whether every whole number between a codebook's first and last value is one of its values.
+constexpr bool has_consecutive_values(const Codebook& book) {
+  return book.values.back() - book.values.front() + 1 == static_cast<int>(book.values.size());
+}
+
+static_assert([] {
+  for (const Codebook& book : kCodebooks) {
+    if (book.values.size() != std::size_t{1} << book.bits || book.values[book.values.size() / 2] != 0) return false;
+    if (book.values.front() < -kCodebookZero || book.values.back() >= kCodebookZero) return false;
+    for (std::size_t i = 1; i < book.values.size(); ++i) {
+      if (book.values[i - 1] >= book.values[i]) return false;
+    }
+  }
+  return true;
+}());
+
+}  // namespace ballast
+
+#endif  // BALLAST_CODEBOOKS_H_
