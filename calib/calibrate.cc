@@ -218,7 +218,7 @@ class Calibration {
   }
 
   void measure_head() {
-    const model::OuterWeights& outer = *outer_;
+    const model::EmbeddingAndHead& outer = *outer_;
     calib::InputRanges input{{outer.head_linear().name}, ChannelRanges(hidden_size())};
     calib::InputRanges transform{{}, ChannelRanges(hidden_size())};
     if (outer.preparation().transform()) transform.linears.push_back(outer.preparation().transform()->name);
@@ -245,7 +245,7 @@ class Calibration {
   Ranks& ranks_;
   const Progress& progress_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
-  std::optional<model::OuterWeights> outer_;  ///< set by run()
+  std::optional<model::EmbeddingAndHead> outer_;  ///< set by run()
   std::optional<JobState> state_;
   Samples samples_;       ///< of all ranks
   std::vector<int> ids_;  ///< the samples' tokens, consecutive

@@ -39,7 +39,7 @@ std::size_t largest_layer(const ModelSpec& spec) {
 /// Forecasts the cost of a rank with its samples.
 class Forecast {
  public:
-  Forecast(const model::ModelSource& source, const model::OuterWeights& outer, const CalibrateOptions& options)
+  Forecast(const model::ModelSource& source, const model::EmbeddingAndHead& outer, const CalibrateOptions& options)
       : spec_(source.spec()),
         options_(options),
         finds_prefix_(options.prefix.automatic && source.prefix_tokens().empty()),
@@ -105,7 +105,7 @@ class Forecast {
 
 }  // namespace
 
-JobPlan plan_calibration(const model::ModelSource& source, const model::OuterWeights& outer,
+JobPlan plan_calibration(const model::ModelSource& source, const model::EmbeddingAndHead& outer,
                          const CalibrateOptions& options, std::size_t samples, const Ranks& ranks) {
   const Forecast forecast(source, outer, options);
   const std::size_t mine = jobs::samples_of_rank(ranks.rank(), ranks.size(), samples).size();

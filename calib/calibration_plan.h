@@ -13,7 +13,7 @@ namespace ballast::calib {
 
 /// Plans `samples` samples over all ranks. Throws Error if this rank's part does not fit the available memory, naming
 /// the largest number of samples that does.
-JobPlan plan_calibration(const model::ModelSource& source, const model::OuterWeights& outer,
+JobPlan plan_calibration(const model::ModelSource& source, const model::EmbeddingAndHead& outer,
                          const CalibrateOptions& options, std::size_t samples, const Ranks& ranks);
 
 }  // namespace ballast::calib

@@ -8,7 +8,7 @@ namespace ballast::calib {
 
 namespace {
 
-void tell_plan(const model::ModelSource& source, const model::OuterWeights& outer, const CalibrateOptions& options,
+void tell_plan(const model::ModelSource& source, const model::EmbeddingAndHead& outer, const CalibrateOptions& options,
                std::size_t samples, Ranks& ranks) {
   const JobPlan plan = plan_calibration(source, outer, options, samples, ranks);
   if (ranks.first() && options.on_plan) options.on_plan(plan);
@@ -33,7 +33,7 @@ void check_options(const CalibrateOptions& options, const model::ModelSource& so
   jobs::check_sharing(options.samples, ranks);
 }
 
-ChosenSamples choose_samples(const model::ModelSource& source, const model::OuterWeights& outer,
+ChosenSamples choose_samples(const model::ModelSource& source, const model::EmbeddingAndHead& outer,
                              const CalibrateOptions& options, Ranks& ranks, jobs::JobState* state,
                              const Progress& progress) {
   if (options.text_files.empty()) {

@@ -29,7 +29,7 @@ struct ChosenSamples {
 
 /// Chooses samples by the options. The job's forecast is reported as soon as the number of samples is known, before the
 /// model generates them. Throws Error if they do not fit the memory.
-ChosenSamples choose_samples(const model::ModelSource& source, const model::OuterWeights& outer,
+ChosenSamples choose_samples(const model::ModelSource& source, const model::EmbeddingAndHead& outer,
                              const CalibrateOptions& options, Ranks& ranks, jobs::JobState* state,
                              const Progress& progress);
 

@@ -23,7 +23,7 @@ void DraftModel::continue_text(std::span<const int> tokens, std::size_t count, s
   const bool rolls = sequence_->options().window > 0;
   if (!rolls && tokens.size() + count > model_.context_length()) return;
   sequence_->replace(tokens);
-  const std::span<const int> pending = sequence_->pending();
+  const std::span<const int> pending = sequence_->pending().ids();
   const auto unknown = [&](int id) { return static_cast<std::size_t>(id) >= model_.spec().vocab_size; };
   if (std::ranges::any_of(pending, unknown)) return;
   const bool is_prompt = pending.size() > kMostPending;

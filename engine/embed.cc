@@ -89,7 +89,7 @@ class TextRunner {
     for (std::size_t i = 0; i < texts.size(); ++i) {
       const std::vector<int>& ids = texts[i].ids;
       states_[i].truncate(0);
-      batch_.push_back({.ids = ids, .state = &states_[i], .wanted = ids.size()});
+      batch_.push_back({.tokens = ids, .state = &states_[i], .wanted = ids.size()});
     }
     std::span<const float> rows = model_.normalized(model_.forward(batch_, workspace_), workspace_);
     const std::size_t size = model_.spec().hidden_size;

@@ -87,8 +87,9 @@ std::size_t Engine::kept_rows(const Sequence& sequence, std::size_t wanted) {
 void Engine::forward() {
   batch_.clear();
   for (Sequence* sequence : sequences_) {
-    const std::span<const int> ids = sequence->pending();
-    batch_.push_back({.ids = ids, .state = &sequence->state_, .wanted = std::min(sequence->wanted_, ids.size())});
+    const model::TokenSpan tokens = sequence->pending();
+    batch_.push_back(
+        {.tokens = tokens, .state = &sequence->state_, .wanted = std::min(sequence->wanted_, tokens.size())});
     make_room(kept_rows(*sequence, batch_.back().wanted) * model_.spec().vocab_size, sequence->logits_);
   }
   kernels::with_team([&] { write_outputs(model_.forward(batch_, workspace_)); });

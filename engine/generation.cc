@@ -27,7 +27,7 @@ void Generation::take_chosen() {
   }
   result_.draft_tokens += draft_.size();
   result_.accepted_tokens += accepted;
-  if (!draft_.empty()) sequence_.cut_back(sequence_.tokens().size() - draft_.size() + accepted);
+  if (!draft_.empty()) sequence_.cut_back(sequence_.ids().size() - draft_.size() + accepted);
 }
 
 void Generation::take(GeneratedToken token) {
@@ -56,7 +56,7 @@ void Generation::step() {
   sequence_.append(result_.tokens.back().id);
   // The last token needs no step of its own.
   const std::size_t most = limit_ - result_.tokens.size() - 1;
-  draft_ = speculation_ == nullptr ? std::span<const int>() : speculation_->draft(sequence_.tokens(), most);
+  draft_ = speculation_ == nullptr ? std::span<const int>() : speculation_->draft(sequence_.ids(), most);
   sequence_.append(draft_);
   sequence_.want(draft_.size() + 1);
   if (speculation_ == nullptr) return engine_.step(sequence_);

@@ -33,40 +33,42 @@ class HiddenReader {
 };
 
 /// append() adds tokens; a step of the engine runs those that have not run yet and stores the wanted logits. Belongs to
-/// one thread at a time; the model must outlive it.
+/// one thread at a time; the model must outlive it. Rows that tokens have in place of ids are not copied: they must
+/// stay, unchanged, as long as the sequence has the tokens.
 class Sequence {
  public:
   /// Creates a sequence without tokens with room for `capacity`, or for any number if the cache rolls; memory is
   /// allocated on demand. Throws Error if the model cannot be run with these options.
   Sequence(const model::Model& model, const CacheOptions& options, std::size_t capacity);
 
-  /// Continues from `tokens`, all of which have run, and their state.
-  Sequence(model::SequenceState state, std::vector<int> tokens)
-      : state_(std::move(state)), tokens_(std::move(tokens)) {}
+  /// Continues from tokens without rows, all of which have run, and their state.
+  Sequence(model::SequenceState state, std::vector<int> ids) : state_(std::move(state)), ids_(std::move(ids)) {}
 
-  const std::vector<int>& tokens() const { return tokens_; }
-  std::span<const int> pending() const { return std::span(tokens_).subspan(run()); }
+  const std::vector<int>& ids() const { return ids_; }  ///< of all tokens; a placeholder's where a token has a row
+  model::TokenSpan tokens() const { return {ids_, rows_}; }
+  model::TokenSpan pending() const { return tokens().subspan(run(), ids_.size() - run()); }
   std::size_t run() const { return state_.length(); }  ///< number of tokens that have run
   const model::SequenceState& state() const { return state_; }
 
   const CacheOptions& options() const { return options_; }
 
   /// Adds tokens to run in the next step.
-  void append(std::span<const int> ids) { tokens_.insert(tokens_.end(), ids.begin(), ids.end()); }
-  void append(int id) { tokens_.push_back(id); }
+  void append(const model::TokenSpan& tokens);
+  void append(int id) { append(std::span(&id, 1)); }
 
-  /// Replaces the tokens by `ids`. The common beginning with tokens that have run is kept if the state can be truncated
-  /// to it; the rest becomes pending, at least the last one, so that its logits are computed.
-  void replace(std::span<const int> ids);
+  /// Replaces the tokens. The common beginning with tokens that have run is kept if the state can be truncated to it;
+  /// the rest becomes pending, at least the last one, so that its logits are computed. Rows are the same if they are at
+  /// the same address.
+  void replace(const model::TokenSpan& tokens);
 
   /// Removes the tokens after the first `count`, which may have run. Precondition: can_cut_back().
   void cut_back(std::size_t count);
 
   /// Returns whether tokens that have run can be removed.
-  bool can_cut_back() const { return state_.keeps_no_mixers(); }
+  bool can_cut_back() const { return state_.has_no_recurrent_state(); }
 
   /// Reserves room, so that appending tokens needs no allocation.
-  void reserve(std::size_t tokens) { tokens_.reserve(tokens_.size() + tokens); }
+  void reserve(std::size_t tokens) { ids_.reserve(ids_.size() + tokens); }
 
   /// Reserves room for logits; memory is used only when it is written.
   void reserve_logits(std::size_t values) { logits_.reserve(values); }
@@ -100,7 +102,8 @@ class Sequence {
 
   CacheOptions options_;
   model::SequenceState state_;
-  std::vector<int> tokens_;
+  std::vector<int> ids_;
+  std::vector<const float*> rows_;  ///< as TokenSpan::rows(): empty, or one for each token
   std::size_t wanted_ = 1;
   LogitsReader* reader_ = nullptr;
   HiddenReader* hidden_reader_ = nullptr;

@@ -154,7 +154,7 @@ class ModelBenchmark {
     for (int& id : ids_) id = static_cast<int>(random_() % vocab_size);
     batch_.clear();
     for (std::size_t i = 0; i < states.size(); ++i) {
-      batch_.push_back({.ids = std::span(ids_).subspan(i * tokens, tokens), .state = &states[i], .wanted = 1});
+      batch_.push_back({.tokens = std::span(ids_).subspan(i * tokens, tokens), .state = &states[i], .wanted = 1});
     }
     model_.run(batch_, logits_.data(), workspace_);
   }

@@ -9,7 +9,7 @@ bool SequenceRunner::restore(const model::SequenceState::Snapshot& snapshot) {
 }
 
 std::span<const float> SequenceRunner::run(std::span<const int> ids) {
-  const model::SequenceTokens sequence = {.ids = ids, .state = &state_, .wanted = ids.size()};
+  const model::SequenceTokens sequence = {.tokens = ids, .state = &state_, .wanted = ids.size()};
   const std::span<const float> hidden = model_.forward({&sequence, 1}, workspace_);
   hidden_.assign(hidden.begin(), hidden.end());
   return hidden_;

@@ -114,7 +114,7 @@ Model::Model(const std::filesystem::path& path, FloatLayout layout, const ModelO
 
 Model::Model(std::unique_ptr<ModelSource> source, FloatLayout layout, const ModelOptions& options)
     : source_(prepared(std::move(source), options)),
-      outer_(source_->spec(), parts_of(*source_, 0, layout)),
+      embedding_and_head_(source_->spec(), parts_of(*source_, 0, layout)),
       rope_(source_->spec()) {
   source_->checkpoint().verify_checksums();
   if (spec().text_vectors) text_dense_ = TextDense(source_->checkpoint().path(), *spec().text_vectors);
@@ -136,7 +136,7 @@ Model::Model(std::unique_ptr<ModelSource> source, FloatLayout layout, const Mode
                             [&](std::size_t layer, std::size_t) { failure.keep(layer, [&] { load(layer); }); });
     failure.rethrow();
   }
-  lies_in_file_ = layout == FloatLayout::kRows || experts_ != nullptr || outer_.embedding().lies_in_file();
+  lies_in_file_ = layout == FloatLayout::kRows || experts_ != nullptr || embedding_and_head_.embedding().lies_in_file();
   source_->release_copied();
   source_->checkpoint().check_whole();
 }
@@ -145,32 +145,35 @@ void Model::check_files() const {
   if (lies_in_file_) source_->checkpoint().check_whole();
 }
 
-void Model::flag_fp16_tokens(std::span<const int> ids, std::size_t position, std::vector<std::uint8_t>& flags) const {
+void Model::choose_fp16_tokens(const TokenSpan& tokens, std::size_t position,
+                               std::vector<std::uint8_t>& fp16_tokens) const {
   // Without a calibration: StreamingLLM's figure for how many of the first tokens draw attention (arXiv:2309.17453).
   constexpr std::size_t kFirstTokens = 4;
   const std::optional<std::vector<int>>& known = source_->massive_tokens();
   const std::size_t prefix = source_->prefix_tokens().size();
-  flags.clear();
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto listed = [&](int token) { return std::ranges::find(*known, token) != known->end(); };
-    const bool flag =
-        known ? listed(ids[i]) || (position + i == 0 && listed(MassiveToken::kFirst)) : position + i < kFirstTokens;
-    flags.push_back(flag || position + i < prefix ? 1 : 0);
+  fp16_tokens.clear();
+  const auto listed = [&](int id) { return std::ranges::find(*known, id) != known->end(); };
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const TokenInput token = tokens[i];
+    const bool massive =
+        known ? (token.row == nullptr && listed(token.id)) || (position + i == 0 && listed(MassiveToken::kFirst))
+              : position + i < kFirstTokens;
+    fp16_tokens.push_back(massive || position + i < prefix ? 1 : 0);
   }
 }
 
-void Model::check(std::span<const int> ids, const SequenceState& state) const {
+void Model::check(const TokenSpan& tokens, const SequenceState& state) const {
   const KeyValueCache& cache = state.cache();
-  if (state.spoiled()) throw Error("sequence", "a step failed and left its state half-changed: begin it anew");
-  outer_.embedding().check(ids, cache.position());
-  if (!cache.rolling() && ids.size() > cache.room()) {
+  if (state.invalid()) throw Error("sequence", "a step failed and left its state half-changed: begin it anew");
+  embedding_and_head_.embedding().check(tokens, cache.position());
+  if (!cache.rolling() && tokens.size() > cache.room()) {
     throw Error("cache", "has room for " + std::to_string(cache.room()) + " more tokens, " +
-                             std::to_string(ids.size()) + " come: make a longer one");
+                             std::to_string(tokens.size()) + " come: make a longer one");
   }
 }
 
 std::span<const float> Model::forward(std::span<const SequenceTokens> batch, Workspace& workspace) const {
-  for (const SequenceTokens& sequence : batch) check(sequence.ids, *sequence.state);
+  for (const SequenceTokens& sequence : batch) check(sequence.tokens, *sequence.state);
   check_files();  // a program that does not guard its maps learns of a cut before the embedding is read
   std::size_t wanted = 0;
   for (const SequenceTokens& sequence : batch) wanted += sequence.wanted;
@@ -181,7 +184,7 @@ std::span<const float> Model::forward(std::span<const SequenceTokens> batch, Wor
       try {
         run_pass(workspace);
       } catch (...) {
-        for (const BatchSequence& sequence : workspace.batch_) sequence.state->spoil();
+        for (const BatchSequence& sequence : workspace.batch_) sequence.state->invalidate();
         throw;
       }
     }
@@ -197,14 +200,14 @@ bool Model::cut_pass(std::span<const SequenceTokens> batch, Workspace& workspace
   std::size_t output_row = 0;  // of the sequence's first wanted token
   for (std::size_t i = 0; i < batch.size() && tokens < kPassTokens; output_row += batch[i++].wanted) {
     const std::size_t first = workspace.done_[i];
-    const std::size_t left = batch[i].ids.size() - first;
+    const std::size_t left = batch[i].tokens.size() - first;
     // Every token of an encoder sees all of its sequence.
     const std::size_t count = spec().causal ? std::min(left, kPassTokens - tokens) : left;
     if (count == 0) continue;
     const std::size_t end = first + count;
-    const std::size_t first_wanted = std::max(first, batch[i].ids.size() - batch[i].wanted);
-    workspace.pieces_.push_back({.ids = batch[i].ids.subspan(first, count),
-                                 .output_row = output_row + first_wanted + batch[i].wanted - batch[i].ids.size()});
+    const std::size_t first_wanted = std::max(first, batch[i].tokens.size() - batch[i].wanted);
+    workspace.pieces_.push_back({.tokens = batch[i].tokens.subspan(first, count),
+                                 .output_row = output_row + first_wanted + batch[i].wanted - batch[i].tokens.size()});
     workspace.batch_.push_back(
         {.tokens = count, .state = batch[i].state, .fp16_tokens = {}, .wanted = end - std::min(end, first_wanted)});
     workspace.done_[i] = end;
@@ -216,24 +219,28 @@ bool Model::cut_pass(std::span<const SequenceTokens> batch, Workspace& workspace
 
 /// Embeds the pass's tokens.
 void Model::begin_pass(Workspace& workspace) const {
-  if (workspace.fp16_flags_.size() < workspace.pieces_.size()) workspace.fp16_flags_.resize(workspace.pieces_.size());
+  if (workspace.fp16_tokens_.size() < workspace.pieces_.size()) workspace.fp16_tokens_.resize(workspace.pieces_.size());
   workspace.tokens_.clear();
   for (std::size_t i = 0; i < workspace.pieces_.size(); ++i) {
-    std::size_t position = workspace.batch_[i].state->position();
-    for (const int id : workspace.pieces_[i].ids) workspace.tokens_.push_back({.id = id, .position = position++});
+    const std::size_t position = workspace.batch_[i].state->position();
+    const TokenSpan& tokens = workspace.pieces_[i].tokens;
+    for (std::size_t t = 0; t < tokens.size(); ++t) {
+      workspace.tokens_.push_back({.input = tokens[t], .position = position + t});
+    }
   }
   float* hidden = workspace.hidden_.data();
-  outer_.embedding().embed(workspace.tokens_, hidden);
+  embedding_and_head_.embedding().embed(workspace.tokens_, hidden);
   workspace.token_inputs_.clear();
   for (std::size_t i = 0; i < workspace.pieces_.size(); ++i) {
-    const std::span<const int> ids = workspace.pieces_[i].ids;
+    const TokenSpan& tokens = workspace.pieces_[i].tokens;
     BatchSequence& sequence = workspace.batch_[i];
     const std::size_t position = sequence.state->position();
-    outer_.embedding().add_token_inputs(ids, hidden, workspace.activations_.quantized, workspace.token_inputs_);
-    hidden += ids.size() * spec().hidden_size;
+    embedding_and_head_.embedding().add_token_inputs(tokens, hidden, workspace.activations_.quantized,
+                                                     workspace.token_inputs_);
+    hidden += tokens.size() * spec().hidden_size;
     if (sequence.state->cache().type() != kernels::CacheType::kInt8) continue;
-    flag_fp16_tokens(ids, position, workspace.fp16_flags_[i]);
-    sequence.fp16_tokens = workspace.fp16_flags_[i];
+    choose_fp16_tokens(tokens, position, workspace.fp16_tokens_[i]);
+    sequence.fp16_tokens = workspace.fp16_tokens_[i];
   }
   rope_.look_up(workspace.batch_, workspace.angles_);
 }
@@ -264,15 +271,15 @@ void Model::run_pass(Workspace& workspace) const {
   check_files();
 }
 
-std::vector<float> Model::residual_stream(std::span<const int> ids, std::size_t blocks) const {
-  SequenceState state = make_exact_state(ids.size());
-  check(ids, state);
+std::vector<float> Model::residual_stream(const TokenSpan& tokens, std::size_t blocks) const {
+  SequenceState state = make_exact_state(tokens.size());
+  check(tokens, state);
   check_files();
   Workspace workspace;
   workspace.done_.assign(1, 0);
-  const SequenceTokens sequence = {.ids = ids, .state = &state};
+  const SequenceTokens sequence = {.tokens = tokens, .state = &state};
   std::vector<float> rows;
-  rows.reserve(ids.size() * spec().hidden_size);
+  rows.reserve(tokens.size() * spec().hidden_size);
   kernels::with_team([&] {
     while (cut_pass({&sequence, 1}, workspace)) {
       begin_pass(workspace);
@@ -289,8 +296,8 @@ void Model::logits(const float* hidden, std::size_t m, float* logits, Workspace&
   std::vector<float>& prepared = workspace.prepared_;
   if (prepared.size() < m * spec().hidden_size) prepared.resize(m * spec().hidden_size);
   kernels::with_team([&] {
-    outer_.preparation().prepare(hidden, m, prepared.data(), workspace.activations_.quantized);
-    outer_.head(prepared.data(), m, logits, workspace.activations_.quantized);
+    embedding_and_head_.preparation().prepare(hidden, m, prepared.data(), workspace.activations_.quantized);
+    embedding_and_head_.head(prepared.data(), m, logits, workspace.activations_.quantized);
   });
   check_files();
 }
@@ -298,7 +305,7 @@ void Model::logits(const float* hidden, std::size_t m, float* logits, Workspace&
 std::span<const float> Model::normalized(std::span<const float> hidden, Workspace& workspace) const {
   std::vector<float>& prepared = workspace.prepared_;
   if (prepared.size() < hidden.size()) prepared.resize(hidden.size());
-  outer_.preparation().normalize(hidden.data(), hidden.size() / spec().hidden_size, prepared.data());
+  embedding_and_head_.preparation().normalize(hidden.data(), hidden.size() / spec().hidden_size, prepared.data());
   return std::span(prepared).first(hidden.size());
 }
 
@@ -350,7 +357,7 @@ SequenceState Model::make_state(const CacheOptions& options, std::size_t capacit
                                .largest_append = kPassTokens});
   if (!prefix.empty()) {
     Workspace workspace;
-    const SequenceTokens sequence = {.ids = prefix, .state = &state};
+    const SequenceTokens sequence = {.tokens = prefix, .state = &state};
     forward({&sequence, 1}, workspace);
     state.hold_prefix();
   }
@@ -362,7 +369,7 @@ SequenceState Model::make_exact_state(std::size_t capacity) const {
 }
 
 std::size_t Model::streamed_bytes() const {
-  auto bytes = static_cast<double>(outer_.streamed_bytes());
+  auto bytes = static_cast<double>(embedding_and_head_.streamed_bytes());
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     for_each_linear(blocks_[layer], [&](const Linear& linear, Role role) {
       bytes += token_share(spec().layers[layer], role) * static_cast<double>(linear.bytes());
@@ -393,7 +400,7 @@ std::optional<ExpertFigures> Model::expert_figures() const {
 double Model::prompt_weights(std::size_t tokens) const {
   const auto size = [](const Linear& linear) { return static_cast<double>(linear.rows() * linear.cols()); };
   double each = 0;
-  double last = size(outer_.head_linear());
+  double last = size(embedding_and_head_.head_linear());
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const bool ends = layer + 1 == blocks_.size() && can_keep_wanted_only(spec());
     for_each_linear(blocks_[layer], [&](const Linear& linear, Role role) {
@@ -409,7 +416,7 @@ double Model::prompt_weights(std::size_t tokens) const {
 }
 
 std::size_t Model::all_weights() const {
-  std::size_t count = outer_.weights();
+  std::size_t count = embedding_and_head_.weights();
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const BlockWeights& block = blocks_[layer];
     if (experts_ != nullptr) count += expert_elements(spec(), layer, /*biases=*/true);

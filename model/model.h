@@ -1,4 +1,4 @@
-// A whole model in memory, shared by all that run it: token ids in, logits out.
+// A whole model in memory, shared by all that run it: tokens in, logits out.
 #ifndef BALLAST_MODEL_MODEL_H_
 #define BALLAST_MODEL_MODEL_H_
 
@@ -13,21 +13,22 @@
 #include "ballast/cache.h"
 #include "ballast/model_options.h"
 #include "ballast/spec.h"
+#include "model/embedding_and_head.h"
 #include "model/experts/expert_cache.h"
 #include "model/forward/forward.h"
-#include "model/outer_weights.h"
 #include "model/source/model_source.h"
 #include "model/source/sentence_modules.h"
+#include "model/token_input.h"
 #include "model/weights.h"
 #include "text/tokenizer.h"
 
 namespace ballast::model {
 
-/// Tokens that continue one sequence, any number of them, and what is wanted of them.
+/// Any number of tokens that continue one sequence, and how many outputs are wanted.
 struct SequenceTokens {
-  std::span<const int> ids;
+  TokenSpan tokens;
   SequenceState* state = nullptr;
-  std::size_t wanted = 0;  ///< the last so many tokens' output; at most ids.size()
+  std::size_t wanted = 0;  ///< outputs of the last tokens; at most tokens.size()
 };
 
 /// Buffers of forward passes, reused from call to call so that a token costs no allocation. One thread at a time; the
@@ -45,15 +46,15 @@ class Workspace {
 
   /// A sequence's tokens in one pass.
   struct Piece {
-    std::span<const int> ids;
-    std::size_t output_row = 0;  ///< of the first of them that is wanted
+    TokenSpan tokens;
+    std::size_t output_row = 0;  ///< of the first wanted token
   };
 
   std::vector<std::size_t> done_;  ///< tokens of each sequence that passes have seen
   std::vector<Piece> pieces_;
-  std::vector<PlacedToken> tokens_;                    ///< of the pieces
-  std::vector<BatchSequence> batch_;                   ///< of the pieces
-  std::vector<std::vector<std::uint8_t>> fp16_flags_;  ///< of the pieces
+  std::vector<PlacedToken> tokens_;                     ///< of the pieces
+  std::vector<BatchSequence> batch_;                    ///< of the pieces
+  std::vector<std::vector<std::uint8_t>> fp16_tokens_;  ///< of the pieces
   RopeAngles angles_;
   BlockActivations activations_;
   std::vector<float> hidden_;
@@ -94,7 +95,7 @@ class Model {
   const ModelSpec& spec() const { return source_->spec(); }
 
   /// Throws the Error that forward() would throw for tokens that continue a sequence, before anything has run.
-  void check(std::span<const int> ids, const SequenceState& state) const;
+  void check(const TokenSpan& tokens, const SequenceState& state) const;
 
   /// Runs all blocks over the batch and advances the states. Returns the last block's output for the wanted tokens, one
   /// sequence after the other, [all wanted][hidden_size]; valid until the workspace's next use. Throws Error, with the
@@ -113,9 +114,9 @@ class Model {
   /// Both, logits [all wanted][vocab_size]: without waking threads in between.
   void run(std::span<const SequenceTokens> batch, float* logits, Workspace& workspace) const;
 
-  /// What the first so many blocks make of a sequence of its own, [ids.size()][hidden_size]; none: the embedding. With
-  /// a cache in F32. Throws as forward() does.
-  std::vector<float> residual_stream(std::span<const int> ids, std::size_t blocks) const;
+  /// Returns the residual stream of a new sequence after the first `blocks` blocks, [tokens.size()][hidden_size]; after
+  /// none it is the embedding. Uses a cache in F32. Throws as forward() does.
+  std::vector<float> residual_stream(const TokenSpan& tokens, std::size_t blocks) const;
 
   /// The state of a sequence without tokens, with a cache in which `capacity` of them fit, or any number when it rolls.
   /// The model's prefix comes first in it, before every sequence; it does not count in `capacity`. A rolling cache
@@ -154,13 +155,13 @@ class Model {
   void run_pass(Workspace& workspace) const;
   kernels::CacheType cache_type(CacheOptions::Type type) const;
 
-  /// flags: which of consecutive tokens an INT8 cache shall keep in F16.
-  void flag_fp16_tokens(std::span<const int> ids, std::size_t position, std::vector<std::uint8_t>& flags) const;
+  /// Writes to fp16_tokens which of consecutive tokens an INT8 cache keeps in F16: 1, or 0.
+  void choose_fp16_tokens(const TokenSpan& tokens, std::size_t position, std::vector<std::uint8_t>& fp16_tokens) const;
 
   std::unique_ptr<ModelSource> source_;
   std::unique_ptr<const ExpertCache> experts_;  ///< null: all are in the blocks
   std::vector<BlockWeights> blocks_;
-  OuterWeights outer_;
+  EmbeddingAndHead embedding_and_head_;
   bool lies_in_file_ = false;  ///< some of it is read from the files as it runs
   RopeTable rope_;
   TextDense text_dense_;

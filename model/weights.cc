@@ -156,8 +156,9 @@ bool multiplied_by_gate(const Linear& linear, const Linear& gate) {
   return quantized && linear.activations == gate.activations && linear.rows() == gate.rows();
 }
 
-void apply(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,
+void apply(std::span<const LinearOutput> outputs, const LinearRows& rows, const StepRows& step,
            kernels::QuantizedActivations& scratch) {
+  const std::size_t count = step.count();
   const bool in_memory = std::ranges::any_of(outputs, [](const LinearOutput& output) {
     return std::holds_alternative<FloatMatrixHolder>(output.linear->weights);
   });
@@ -176,11 +177,11 @@ bool want_same_form(std::span<const LinearOfRows> linears) {
   });
 }
 
-void apply_apart(std::span<const LinearOfRows> linears, const LinearRows& rows, std::size_t count,
-                 kernels::QuantizedActivations& scratch) {
+void apply_ragged(std::span<const LinearOfRows> linears, const LinearRows& rows, const StepRows& step,
+                  kernels::QuantizedActivations& scratch) {
   assert(want_same_form(linears));
   if (linears.empty()) return;
-  scratch.quantize(rows.source(), count, *linears.front().output.linear->activations);
+  scratch.quantize(rows.source(), step.count(), *linears.front().output.linear->activations);
   std::vector<kernels::QuantizedOutput> products;
   products.reserve(linears.size());
   for (const LinearOfRows& linear : linears) {

@@ -16,6 +16,7 @@
 #include "kernels/matrix/quantized_matrix.h"
 #include "model/experts/expert_store.h"
 #include "model/mixer/mixer.h"
+#include "model/step_rows.h"
 
 namespace ballast::model {
 
@@ -88,9 +89,9 @@ class LinearRows {
   float* dense_ = nullptr;
 };
 
-/// Runs linears that read the same `count` rows, quantizing them once for those that want the same form. `scratch` is
-/// reused from call to call.
-void apply(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,
+/// Runs linears that read the same rows, which `step` describes, and quantizes the rows once for all linears that want
+/// the same form. `scratch` is reused from call to call.
+void apply(std::span<const LinearOutput> outputs, const LinearRows& rows, const StepRows& step,
            kernels::QuantizedActivations& scratch);
 
 /// A linear that reads a run of rows of its own out of many.
@@ -100,12 +101,13 @@ struct LinearOfRows {
   std::size_t count = 0;
 };
 
-/// Whether linears, and their gates, want their rows in the same quantized form: apply_apart's precondition.
+/// Whether linears, and their gates, want their rows in the same quantized form: apply_ragged's precondition.
 bool want_same_form(std::span<const LinearOfRows> linears);
 
-/// Runs linears that each read their own of `count` rows as one parallel call, to the bits of apply().
-void apply_apart(std::span<const LinearOfRows> linears, const LinearRows& rows, std::size_t count,
-                 kernels::QuantizedActivations& scratch);
+/// Runs linears that each read a run of the rows, which `step` describes, as one parallel call. The results are the
+/// same bits as those of apply().
+void apply_ragged(std::span<const LinearOfRows> linears, const LinearRows& rows, const StepRows& step,
+                  kernels::QuantizedActivations& scratch);
 
 /// Row `row` of a matrix in F32: an embedding look-up. dst is [cols].
 void decode_row(const Linear& linear, std::size_t row, float* dst);

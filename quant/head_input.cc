@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/outer_weights.h"
+#include "model/embedding_and_head.h"
 #include "quant/runnable_block.h"
 
 namespace ballast::quant {

@@ -7,7 +7,7 @@
 
 #include "ballast/recipe.h"
 #include "model/block_parts.h"
-#include "model/outer_weights.h"
+#include "model/embedding_and_head.h"
 #include "quant/working_block.h"
 
 namespace ballast::quant {

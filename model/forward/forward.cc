@@ -24,6 +24,18 @@ std::size_t count_tokens(std::span<const BatchSequence> batch) {
   return tokens;
 }
 
+/// Writes into the activations where the rows of each sequence end.
+void count_rows(std::span<const BatchSequence> batch, BlockActivations& activations) {
+  activations.row_ends.clear();
+  activations.wanted_ends.clear();
+  std::size_t rows = 0;
+  std::size_t wanted = 0;
+  for (const BatchSequence& sequence : batch) {
+    activations.row_ends.push_back(rows += sequence.tokens);
+    activations.wanted_ends.push_back(wanted += sequence.wanted);
+  }
+}
+
 /// hidden += what a half of the block has returned for `count` rows, normalized by the half's own norm, if there is
 /// one, and by the layout's, and scaled as the spec says.
 void add_returned(const BlockPass& pass, const Norm& own, const Norm& of_layout, std::size_t count, float* hidden) {
@@ -40,6 +52,14 @@ float* destination(const BlockPass& pass, float* hidden) {
   returned.grow(pass.tokens * pass.spec.hidden_size);
   std::fill_n(returned.data(), pass.tokens * pass.spec.hidden_size, 0.0F);
   return returned.data();
+}
+
+/// Returns the pass of what comes after the mixer in the block.
+BlockPass after_mixer(const BlockPass& pass) {
+  BlockPass rest = pass;
+  rest.rows = pass.rows_after_mixer();
+  rest.tokens = rest.rows.count();
+  return rest;
 }
 
 /// Mixer::forward, as the layout's first half.
@@ -73,12 +93,12 @@ std::size_t forward_pre_norm(const BlockPass& pass, float* hidden) {
   const auto stream_row = [hidden, size](std::size_t row, float*) -> const float* { return hidden + row * size; };
   const kernels::RowSource attention_row =
       pass.layer.mixer_norm ? kernels::RowSource(normed_row) : kernels::RowSource(stream_row);
-  BlockPass rest = pass;
-  rest.tokens = forward_mixer(pass, {attention_row, size, a.attention_input.data()}, hidden);
-  if (rest.tokens == 0) return 0;
+  const std::size_t left = forward_mixer(pass, {attention_row, size, a.attention_input.data()}, hidden);
+  if (left == 0) return 0;
+  const BlockPass rest = after_mixer(pass);
   const auto mlp_row = normalized_by(pass.block.mlp_norm);
   forward_second_half(rest, {kernels::RowSource(mlp_row), size, a.mlp_input.data()}, hidden);
-  return rest.tokens;
+  return left;
 }
 
 std::size_t forward_post_norm(const BlockPass& pass, float* hidden) {
@@ -98,11 +118,10 @@ std::size_t forward_output_norm(const BlockPass& pass, float* hidden) {
   const std::size_t size = pass.spec.hidden_size;
   // Both halves read the stream where it is, for what they return is kept elsewhere first; calibration gets copies.
   const auto row = [hidden, size](std::size_t index, float*) -> const float* { return hidden + index * size; };
-  BlockPass rest = pass;
-  rest.tokens = forward_mixer(pass, {kernels::RowSource(row), size, a.attention_input.data()}, hidden);
-  if (rest.tokens == 0) return 0;
-  forward_second_half(rest, {kernels::RowSource(row), size, a.mlp_input.data()}, hidden);
-  return rest.tokens;
+  const std::size_t left = forward_mixer(pass, {kernels::RowSource(row), size, a.attention_input.data()}, hidden);
+  if (left == 0) return 0;
+  forward_second_half(after_mixer(pass), {kernels::RowSource(row), size, a.mlp_input.data()}, hidden);
+  return left;
 }
 
 std::size_t forward_parallel(const BlockPass& pass, float* hidden) {
@@ -137,8 +156,10 @@ void multiply_by_token_inputs(const BlockPass& pass, float* rows) {
   }
 }
 
-/// What the layer gets of the tokens themselves, for `count` rows of hidden.
-void add_token_inputs(const BlockPass& pass, std::size_t count, float* hidden) {
+/// Adds the layer's inputs of the tokens to the rows of hidden that the mixer has left.
+void add_token_inputs(const BlockPass& pass, float* hidden) {
+  const StepRows& rows = pass.rows_after_mixer();
+  const std::size_t count = rows.count();
   const TokenInputWeights& weights = *pass.block.token_inputs;
   const std::size_t size = pass.spec.token_inputs->size;
   const std::size_t hidden_size = pass.spec.hidden_size;
@@ -150,10 +171,10 @@ void add_token_inputs(const BlockPass& pass, std::size_t count, float* hidden) {
     return hidden + index * hidden_size;
   };
   const LinearOutput gate[] = {{&weights.gate, a.token_hidden.data(), size}};
-  pass.apply_linears(gate, {kernels::RowSource(row), hidden_size, a.token_stream.data()}, count);
+  pass.apply_linears(gate, {kernels::RowSource(row), hidden_size, a.token_stream.data()}, rows);
   multiply_by_token_inputs(pass, a.token_hidden.data());
   const LinearOutput output[] = {{&weights.output, a.returned.data(), hidden_size}};
-  pass.apply_linears(output, {a.token_hidden.data(), size}, count);
+  pass.apply_linears(output, {a.token_hidden.data(), size}, rows);
   add_returned(pass, weights.post_norm, {}, count, hidden);
 }
 
@@ -249,43 +270,32 @@ float* BlockPass::buffer(std::size_t index, std::size_t size) const {
   return activations.of_mixer[index].data();
 }
 
-void BlockPass::record(std::span<const Linear* const> linears, const float* rows, std::size_t count,
-                       std::vector<std::size_t> row_tokens) const {
-  LinearInput& input = activations.inputs.emplace_back();
-  for (const Linear* linear : linears) input.linears.push_back(linear->name);
-  input.cols = linears.front()->cols();
-  input.rows = rows;
-  input.count = count;
-  input.tokens = std::move(row_tokens);
+void BlockPass::record(std::span<const Linear* const> linears, const float* input, const StepRows& step) const {
+  LinearInput& recorded = activations.inputs.emplace_back();
+  for (const Linear* linear : linears) recorded.linears.push_back(linear->name);
+  recorded.cols = linears.front()->cols();
+  recorded.rows = input;
+  recorded.count = step.count();
+  recorded.tokens.assign(step.chosen().begin(), step.chosen().end());
 }
 
-void BlockPass::apply_linears(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,
-                              std::span<const std::size_t> row_tokens) const {
+void BlockPass::apply_linears(std::span<const LinearOutput> outputs, const LinearRows& input,
+                              const StepRows& step) const {
   if (!options.record_inputs) {
-    if (count > 0) apply(outputs, rows, count, activations.quantized);
+    if (step.count() > 0) apply(outputs, input, step, activations.quantized);
     return;
   }
-  const LinearRows kept = record_input(outputs, rows, count, row_tokens);
-  if (count > 0) apply(outputs, kept, count, activations.quantized);
+  const LinearRows kept = record_input(outputs, input, step);
+  if (step.count() > 0) apply(outputs, kept, step, activations.quantized);
 }
 
-LinearRows BlockPass::record_input(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,
-                                   std::span<const std::size_t> row_tokens) const {
+LinearRows BlockPass::record_input(std::span<const LinearOutput> outputs, const LinearRows& input,
+                                   const StepRows& step) const {
   std::vector<const Linear*> linears;
   for (const LinearOutput& output : outputs) linears.push_back(output.linear);
-  const LinearRows kept = rows.in_memory(count);
-  record(linears, kept.all(count), count, {row_tokens.begin(), row_tokens.end()});
+  const LinearRows kept = input.in_memory(step.count());
+  record(linears, kept.all(step.count()), step);
   return kept;
-}
-
-void find_first_rows(const BlockPass& pass) {
-  std::vector<std::size_t>& first_rows = pass.activations.first_rows;
-  first_rows.clear();
-  std::size_t first = 0;
-  for (const BatchSequence& sequence : pass.batch) {
-    first_rows.push_back(first);
-    first += sequence.tokens;
-  }
 }
 
 void add_values(const float* values, std::size_t count, float scale, float* sum) {
@@ -311,6 +321,7 @@ std::size_t keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t r
 void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t layer, const RopeAngles& angles,
                    std::span<const BatchSequence> batch, std::size_t state_layer, float* hidden,
                    BlockActivations& activations, const ForwardOptions& options) {
+  count_rows(batch, activations);
   const BlockPass pass = {.spec = spec,
                           .block = block,
                           .layer = spec.layers[layer],
@@ -319,7 +330,8 @@ void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t
                           .state_layer = state_layer,
                           .activations = activations,
                           .options = options,
-                          .tokens = count_tokens(batch)};
+                          .rows = StepRows(activations.row_ends),
+                          .wanted_rows = StepRows(activations.wanted_ends)};
   const std::size_t size = pass.tokens * spec.hidden_size;
   activations.attention_input.grow(size);
   activations.mlp_input.grow(size);
@@ -327,7 +339,7 @@ void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t
   activations.routing = {};
   kernels::with_team([&] {
     const std::size_t left = forward_in_layout(pass, hidden);
-    if (block.token_inputs && left > 0) add_token_inputs(pass, left, hidden);
+    if (block.token_inputs && left > 0) add_token_inputs(pass, hidden);
     if (block.scale == 1.0F) return;
     const std::size_t values = left * spec.hidden_size;
     kernels::parallel_ranges(values, kernels::threads_for(values), [&](std::size_t begin, std::size_t end) {

@@ -36,7 +36,7 @@ struct LinearInput {
   std::size_t cols = 0;
   const float* rows = nullptr;  ///< [count][cols], dense
   std::size_t count = 0;
-  std::vector<std::size_t> tokens;         ///< of the batch, for each row; empty: all of them in order
+  std::vector<std::size_t> tokens;         ///< the batch's token of each row; empty: all tokens in order
   std::optional<std::size_t> expert = {};  ///< whose last linear it is that reads them
 };
 
@@ -74,7 +74,7 @@ struct BlockActivations {
   Buffer router_logits, shared_logits, shared_output, experts_sum, expert_input, expert_hidden, expert_up,
       expert_output;
   std::vector<kernels::AttentionSequence> attention_sequences;
-  std::vector<std::size_t> first_rows;  ///< of the batch's sequences
+  std::vector<std::size_t> row_ends, wanted_ends;  ///< StepRows of the batch's tokens, and of those that are wanted
   kernels::QuantizedActivations quantized;
 };
 

@@ -67,11 +67,11 @@ struct MlpPass {
   }
 
   /// dst (+)= down(activated hidden), which becomes the place of the activated rows when they are wanted in memory.
-  void apply_down(const LinearOutput& dst, std::size_t count, std::span<const std::size_t> row_tokens = {}) const {
+  void apply_down(const LinearOutput& dst, const StepRows& step) const {
     const std::size_t size = mlp.up.rows();
-    if (gates_in_product()) return pass.apply_linears({&dst, 1}, {hidden, size}, count, row_tokens);
+    if (gates_in_product()) return pass.apply_linears({&dst, 1}, {hidden, size}, step);
     const ActivatedRows activated = {pass.layer.mlp, mlp.gate.has_value(), size, hidden, up};
-    pass.apply_linears({&dst, 1}, {kernels::RowSource(activated), size, hidden}, count, row_tokens);
+    pass.apply_linears({&dst, 1}, {kernels::RowSource(activated), size, hidden}, step);
   }
 };
 
@@ -82,8 +82,8 @@ void forward_plain(const BlockPass& pass, const MlpWeights& mlp, const LinearRow
   a.mlp_hidden.grow(pass.tokens * mlp.up.rows());
   a.mlp_up.grow(pass.tokens * mlp.up.rows());
   const MlpPass own = {pass, mlp, a.mlp_hidden.data(), a.mlp_up.data()};
-  pass.apply_linears(own.first_outputs().all(), input, pass.tokens);
-  own.apply_down({&mlp.down, dst, pass.spec.hidden_size, accumulate}, pass.tokens);
+  pass.apply_linears(own.first_outputs().all(), input, pass.rows);
+  own.apply_down({&mlp.down, dst, pass.spec.hidden_size, accumulate}, pass.rows);
 }
 
 /// hidden += rows, normalized, of which nothing is needed afterwards.
@@ -204,7 +204,10 @@ struct ExpertsPass {
   const HeldExperts& held;
 
   std::size_t first_row() const { return all.first[experts.front()]; }
-  std::size_t rows() const { return all.first[experts.back() + 1] - first_row(); }
+  StepRows rows() const {
+    const std::size_t count = all.first[experts.back() + 1] - first_row();
+    return pass.rows.choose(std::span(all.tokens).subspan(first_row(), count));
+  }
 
   /// What the `index`th expert computes of its rows, and where.
   MlpPass own(std::size_t index) const {
@@ -242,14 +245,14 @@ bool forward_at_once(const ExpertsPass& experts) {
   const auto token_row = [&](std::size_t row, float* scratch) {
     return experts.all.input_row(experts.input, hidden_size, begin + row, scratch);
   };
-  const std::size_t rows = experts.rows();
-  apply_apart(into, {kernels::RowSource(token_row), hidden_size, a.expert_input.data()}, rows, a.quantized);
+  const StepRows rows = experts.rows();
+  apply_ragged(into, {kernels::RowSource(token_row), hidden_size, a.expert_input.data()}, rows, a.quantized);
   const std::size_t size = pass.layer.mlp.experts->size;
   float* made = a.expert_hidden.data() + begin * size;
   const ActivatedRows activated = {pass.layer.mlp, pass.layer.mlp.gated, size, made, a.expert_up.data() + begin * size};
   const LinearRows down_rows =
       gated != 0 ? LinearRows(made, size) : LinearRows(kernels::RowSource(activated), size, made);
-  apply_apart(out, down_rows, rows, a.quantized);
+  apply_ragged(out, down_rows, rows, a.quantized);
   return true;
 }
 
@@ -267,8 +270,9 @@ void forward_one_by_one(const ExpertsPass& experts) {
       return experts.all.input_row(experts.input, hidden_size, first + row, scratch);
     };
     const LinearRows own_rows(kernels::RowSource(token_row), hidden_size, a.expert_input.data() + first * hidden_size);
-    if (!tokens.empty()) apply(own.first_outputs().all(), own_rows, tokens.size(), a.quantized);
-    own.apply_down(experts.output(i, own), tokens.size(), tokens);
+    const StepRows step = pass.rows.choose(tokens);
+    if (!tokens.empty()) apply(own.first_outputs().all(), own_rows, step, a.quantized);
+    own.apply_down(experts.output(i, own), step);
     if (pass.options.record_inputs) a.inputs.back().expert = expert;
   }
 }
@@ -281,7 +285,7 @@ void record_routing(const BlockPass& pass, const ExpertWeights& routed, const fl
     if (expert.gate) readers.push_back(&*expert.gate);
     readers.push_back(&expert.up);
   }
-  pass.record(readers, input, pass.tokens);
+  pass.record(readers, input, pass.rows);
   RoutedTokens& routing = pass.activations.routing;
   routing.rows = input;
   routing.logits = pass.activations.router_logits.data();
@@ -324,7 +328,7 @@ void forward_experts(const BlockPass& pass, const ExpertWeights& routed, const L
     a.shared_logits.grow(pass.tokens);
     routers.add({&*routed.shared_router, a.shared_logits.data(), 1});
   }
-  apply(routers.all(), {input, hidden_size}, pass.tokens, a.quantized);
+  apply(routers.all(), {input, hidden_size}, pass.rows, a.quantized);
   const ExpertRows experts = route(pass, routed);
   if (pass.options.record_inputs) record_routing(pass, routed, input, experts);
   if (routed.shared) forward_shared(pass, routed, input, hidden);
@@ -344,7 +348,7 @@ void forward_mlp(const BlockPass& pass, const LinearRows& input, float* hidden) 
   if (const auto* plain = std::get_if<MlpWeights>(&pass.block.mlp)) {
     if (!pass.options.mlp_input_only) return forward_plain(pass, *plain, input, hidden);
     const LinearOutputs readers = MlpPass{pass, *plain, nullptr, nullptr}.first_outputs();
-    pass.record_input(readers.all(), input, pass.tokens);
+    pass.record_input(readers.all(), input, pass.rows);
   } else {
     forward_experts(pass, std::get<ExpertWeights>(pass.block.mlp), input, hidden);
   }
@@ -365,7 +369,7 @@ std::vector<float> LoneExpert::weighted_rows(const float* rows, std::size_t coun
   activations.router_logits.grow(count * experts.count);
   LinearOutputs router;
   router.add({&std::get<ExpertWeights>(block_.mlp).router, activations.router_logits.data(), experts.count});
-  apply(router.all(), {rows, size}, count, activations.quantized);
+  apply(router.all(), {rows, size}, StepRows::outside(count), activations.quantized);
   std::vector<float> weighted(rows, rows + count * size);
   for (std::size_t i = 0; i < count; ++i) {
     const std::span logits(activations.router_logits.data() + i * experts.count, experts.count);
@@ -390,13 +394,13 @@ const float* LoneExpert::down_rows(const float* rows, std::size_t count, BlockAc
                           .state_layer = 0,
                           .activations = activations,
                           .options = options,
-                          .tokens = count};
+                          .rows = StepRows::outside(count)};
   float* hidden = activations.expert_hidden.data();
   const MlpPass own = {pass, *weights_, hidden, activations.expert_up.data()};
   const std::vector<float> weighted = weighted_rows(rows, count, activations);
   if (!weighted.empty()) rows = weighted.data();
   kernels::with_team([&] {
-    apply(own.first_outputs().all(), {rows, spec_.hidden_size}, count, activations.quantized);
+    apply(own.first_outputs().all(), {rows, spec_.hidden_size}, pass.rows, activations.quantized);
     if (own.gates_in_product()) return;
     const ActivatedRows activated = {layer.mlp, weights_->gate.has_value(), size, hidden, own.up};
     LinearRows(kernels::RowSource(activated), size, hidden).all(count);

@@ -1,4 +1,4 @@
-// What the two halves of a block, mixer and MLP, are written with.
+// Functions and buffers that both halves of a block use, mixer and MLP.
 #ifndef BALLAST_MODEL_FORWARD_FORWARD_PARTS_H_
 #define BALLAST_MODEL_FORWARD_FORWARD_PARTS_H_
 
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/forward/forward.h"
+#include "model/step_rows.h"
 
 namespace ballast::model {
 
@@ -36,27 +37,26 @@ struct BlockPass {
   std::size_t state_layer;
   BlockActivations& activations;
   const ForwardOptions& options;
-  std::size_t tokens;
+  StepRows rows;           ///< of hidden
+  StepRows wanted_rows{};  ///< of the tokens that ForwardOptions::wanted_only keeps
+  std::size_t tokens = rows.count();
+
+  /// The rows of hidden that the mixer leaves for the rest of the block.
+  const StepRows& rows_after_mixer() const { return options.wanted_only ? wanted_rows : rows; }
 
   /// One of four buffers for mixers that have none of their own among the activations, of at least `size` values.
   float* buffer(std::size_t index, std::size_t size) const;
 
-  /// Runs linears that read `count` rows, and records that if it is asked for: rows in memory must then stay until the
-  /// next block, as those among the activations do. `row_tokens` as LinearInput's.
-  void apply_linears(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,
-                     std::span<const std::size_t> row_tokens = {}) const;
+  /// Runs linears that read `input`, whose rows `step` describes, and records the input if the options ask for it: rows
+  /// in memory must then stay until the next block, as those among the activations do.
+  void apply_linears(std::span<const LinearOutput> outputs, const LinearRows& input, const StepRows& step) const;
 
-  /// Has the rows that linears read in memory, notes who they are, and returns the rows there.
-  LinearRows record_input(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,
-                          std::span<const std::size_t> row_tokens = {}) const;
+  /// Writes the rows that linears read to memory, records them as the input of these linears, and returns them.
+  LinearRows record_input(std::span<const LinearOutput> outputs, const LinearRows& input, const StepRows& step) const;
 
-  /// Notes who reads rows.
-  void record(std::span<const Linear* const> linears, const float* rows, std::size_t count,
-              std::vector<std::size_t> row_tokens = {}) const;
+  /// Records rows as the input of linears.
+  void record(std::span<const Linear* const> linears, const float* input, const StepRows& step) const;
 };
-
-/// Writes into the activations which of the pass's rows is each sequence's first.
-void find_first_rows(const BlockPass& pass);
 
 /// sum[i] += scale * values[i]
 void add_values(const float* values, std::size_t count, float scale, float* sum);

@@ -59,20 +59,20 @@ void SequenceState::hold_prefix() {
 }
 
 bool SequenceState::can_truncate_to(std::size_t length) const {
-  return cache_.can_truncate_to(length) && (mixers_.empty() || length == 0 || (length == this->length() && !spoiled_));
+  return cache_.can_truncate_to(length) && (mixers_.empty() || length == 0 || (length == this->length() && !invalid_));
 }
 
 void SequenceState::truncate(std::size_t length) {
   assert(can_truncate_to(length));
-  if (length != this->length() || spoiled_) mixers_ = *beginning_;
-  spoiled_ = false;
+  if (length != this->length() || invalid_) mixers_ = *beginning_;
+  invalid_ = false;
   cache_.truncate(length);
 }
 
 void SequenceState::restore(const Snapshot& snapshot) {
   assert(can_restore(snapshot));
   mixers_ = snapshot.mixers;
-  spoiled_ = false;
+  invalid_ = false;
   cache_.truncate(snapshot.length);
 }
 

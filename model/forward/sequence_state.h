@@ -74,8 +74,8 @@ class SequenceState {
 
   /// A pass ended half-way. Keys and values of its tokens are written over by the next one; mixers' states cannot be
   /// taken back: the sequence has to begin anew, or with a snapshot.
-  void spoil() { spoiled_ = !mixers_.empty(); }
-  bool spoiled() const { return spoiled_; }
+  void invalidate() { invalid_ = !mixers_.empty(); }
+  bool invalid() const { return invalid_; }
 
   /// The tokens so far become the prefix of KeyValueCache::hold_prefix.
   void hold_prefix();
@@ -84,7 +84,7 @@ class SequenceState {
   std::size_t position() const { return cache_.position(); }
 
   /// No layer keeps a state beside keys and values: the sequence can be cut back anywhere that its cache can.
-  bool keeps_no_mixers() const { return mixers_.empty(); }
+  bool has_no_recurrent_state() const { return mixers_.empty(); }
 
   /// Whether the sequence can be cut back. Mixers with a state know no length but 0 and the one that they are at:
   /// restore a snapshot then, or run the tokens again.
@@ -113,7 +113,7 @@ class SequenceState {
   KeyValueCache cache_;
   MixerStates mixers_;
   std::shared_ptr<const MixerStates> beginning_;  ///< after the prefix; copies share it
-  bool spoiled_ = false;
+  bool invalid_ = false;
 };
 
 }  // namespace ballast::model

@@ -50,7 +50,7 @@ class Attention final : public HeadAttention {
     if (key_) outputs.add({&*key_, row + layout.keys, layout.size});
     if (value_) outputs.add({&*value_, row + layout.values, layout.size});
     add_output_gate(outputs, pass.activations);
-    pass.apply_linears(outputs.all(), input, pass.tokens);
+    pass.apply_linears(outputs.all(), input, pass.rows);
     if (value_ || !key_) return;
     for (std::size_t t = 0; t < pass.tokens; ++t, row += layout.size) {
       std::copy(row + layout.keys, row + layout.values, row + layout.values);

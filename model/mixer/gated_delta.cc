@@ -69,15 +69,12 @@ class GatedDelta final : public Mixer {
     follow(pass, rows, outputs);
     kernels::rms_norm_heads(outputs, pass.tokens, spec.value_heads, spec.value_size, width, norm_.gain.data(),
                             norm_.epsilon);
-    const std::size_t left = keep_wanted_outputs(pass, width, outputs, rows.gates, hidden);
-    if (left == 0) return 0;
     const auto gated = [&](std::size_t row, float* dst) -> const float* {
       kernels::activate_multiply(Activation::kSilu, rows.gates + row * width, outputs + row * width, width, dst);
       return dst;
     };
-    const LinearOutput output[] = {{&output_, hidden, pass.spec.hidden_size, true}};
-    pass.apply_linears(output, {kernels::RowSource(gated), width, outputs}, left);
-    return left;
+    return add_gated_outputs(pass, {.width = width, .outputs = outputs, .gates = rows.gates}, kernels::RowSource(gated),
+                             output_, hidden);
   }
 
  private:
@@ -98,7 +95,7 @@ class GatedDelta final : public Mixer {
     outputs.add({&gate_, rows.gates, spec.value_heads * spec.value_size});
     outputs.add({&strength_, rows.scalars, 2 * spec.value_heads});
     outputs.add({&decay_, rows.scalars + spec.value_heads, 2 * spec.value_heads});
-    pass.apply_linears(outputs.all(), input, pass.tokens);
+    pass.apply_linears(outputs.all(), input, pass.rows);
   }
 
   /// Queries, keys and values past their convolution; queries and keys of length 1 and 1/sqrt(key_size).

@@ -22,7 +22,7 @@ void rotate(const LayerSpec& layer, const HeadRow& layout, float* rows, std::siz
                 cos.data(), sin.data());
 }
 
-/// In a rolling cache those who come first meet queries that are rotated for them.
+/// Whether sinks need queries of their own: the cache rolls, and its first tokens keep positions that do not move.
 bool has_sink_queries(const BlockPass& pass) {
   return !pass.angles.slot_cos.empty();
 }
@@ -46,8 +46,8 @@ void apply_rope(const BlockPass& pass, const HeadRow& layout) {
          angles.sin);
 }
 
-/// Multiplies each token's queries, `size` values of a row, by what its position gives.
-void grow_queries(const BlockPass& pass, float* rows, std::size_t size, std::size_t stride) {
+/// Multiplies each token's queries, `size` values of a row, by QueryGrowthSpec::factor of its position.
+void scale_queries_by_position(const BlockPass& pass, float* rows, std::size_t size, std::size_t stride) {
   const QueryGrowthSpec& growth = *pass.layer.attention()->query_growth;
   for (const BatchSequence& sequence : pass.batch) {
     const std::size_t position = sequence.state->position();
@@ -173,8 +173,8 @@ void HeadAttention::normalize_heads(const BlockPass& pass, const HeadRow& layout
   }
 }
 
-/// All that happens to queries, keys and values between their projections and the scores.
-void HeadAttention::place_heads(const BlockPass& pass, const HeadRow& layout) const {
+/// Applies norms, RoPE and scales to queries, keys and values, between their projections and the scores.
+void HeadAttention::norm_and_rotate_heads(const BlockPass& pass, const HeadRow& layout) const {
   const AttentionSpec& spec = *pass.layer.attention();
   if (spec.value_norm && layout.own_kv_heads > 0) {
     kernels::rms_norm_heads(pass.activations.query_key_value.data() + layout.values, pass.tokens, spec.kv_heads,
@@ -184,8 +184,9 @@ void HeadAttention::place_heads(const BlockPass& pass, const HeadRow& layout) co
   apply_rope(pass, layout);
   if (has_head_norms() && spec.norm_after_rotation) normalize_heads(pass, layout);
   if (!spec.query_growth) return;
-  grow_queries(pass, pass.activations.query_key_value.data(), layout.keys, layout.size);
-  if (has_sink_queries(pass)) grow_queries(pass, pass.activations.sink_queries.data(), layout.keys, layout.keys);
+  scale_queries_by_position(pass, pass.activations.query_key_value.data(), layout.keys, layout.size);
+  if (has_sink_queries(pass))
+    scale_queries_by_position(pass, pass.activations.sink_queries.data(), layout.keys, layout.keys);
 }
 
 /// Puts the batch's keys and values into the sequences' caches. Each is one thread's, unless one has most of the
@@ -194,16 +195,16 @@ void HeadAttention::append(const BlockPass& pass, const HeadRow& layout) const {
   constexpr std::size_t kOperationsOfAValue = 16;
   const kernels::KeyBias bias = key_bias(pass);
   const std::size_t pairs = bias.values == nullptr ? 0 : bias.rotation->pairs();
-  const std::vector<std::size_t>& first_rows = pass.activations.first_rows;
   const std::size_t longest = std::ranges::max(pass.batch, {}, &BatchSequence::tokens).tokens;
   const auto append_one = [&](std::size_t i) {
     const BatchSequence& sequence = pass.batch[i];
-    const float* rows = pass.activations.query_key_value.data() + first_rows[i] * layout.size;
+    const std::size_t first_row = pass.rows.first_of(i);
+    const float* rows = pass.activations.query_key_value.data() + first_row * layout.size;
     sequence.state->cache().append(pass.state_layer, rows + layout.keys, layout.size, rows + layout.values, layout.size,
                                    sequence.tokens, sequence.fp16_tokens,
                                    {.bias = bias,
-                                    .cos = pass.angles.cos.data() + first_rows[i] * pairs,
-                                    .sin = pass.angles.sin.data() + first_rows[i] * pairs});
+                                    .cos = pass.angles.cos.data() + first_row * pairs,
+                                    .sin = pass.angles.sin.data() + first_row * pairs});
   };
   const std::size_t values = layout.size - layout.keys;
   const std::size_t threads = kernels::threads_for(pass.tokens * values * kOperationsOfAValue);
@@ -237,7 +238,7 @@ std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) 
   std::size_t written = 0;
   for (std::size_t i = 0; i < pass.batch.size(); ++i) {
     const BatchSequence& sequence = pass.batch[i];
-    const std::size_t first_row = a.first_rows[i];
+    const std::size_t first_row = pass.rows.first_of(i);
     float* rows = a.query_key_value.data() + first_row * layout.size;
     const KeyValueCache& cache = sequence.state->cache();
     const std::size_t left_out = pass.options.wanted_only ? sequence.tokens - sequence.wanted : 0;
@@ -274,8 +275,7 @@ std::size_t HeadAttention::forward(const BlockPass& pass, const LinearRows& inpu
   if (output_gate_) a.output_gate.grow(pass.tokens * spec.gate_size());
 
   project(pass, layout, input);
-  place_heads(pass, layout);
-  find_first_rows(pass);
+  norm_and_rotate_heads(pass, layout);
   a.keys = a.values = {};
   if (layout.own_kv_heads > 0) {
     a.keys = {a.query_key_value.data() + layout.keys, layout.size};
@@ -291,7 +291,7 @@ std::size_t HeadAttention::forward(const BlockPass& pass, const LinearRows& inpu
   float* values = values_of_heads(pass, left);
   if (output_gate_) apply_output_gate(spec, a.output_gate.data(), left, values);
   const LinearOutput output[] = {{&output_, hidden, pass.spec.hidden_size, true}};
-  pass.apply_linears(output, {values, width}, left);
+  pass.apply_linears(output, {values, width}, pass.rows_after_mixer());
   return left;
 }
 

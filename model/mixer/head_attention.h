@@ -70,7 +70,7 @@ class HeadAttention : public Mixer {
 
  private:
   void normalize_heads(const BlockPass& pass, const HeadRow& layout) const;
-  void place_heads(const BlockPass& pass, const HeadRow& layout) const;
+  void norm_and_rotate_heads(const BlockPass& pass, const HeadRow& layout) const;
   void append(const BlockPass& pass, const HeadRow& layout) const;
   std::size_t attend(const BlockPass& pass, const HeadRow& layout) const;
 

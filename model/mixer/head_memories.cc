@@ -7,14 +7,13 @@ namespace ballast::model {
 
 void follow_heads(const BlockPass& pass, std::size_t heads, std::size_t operations,
                   const std::function<void(const HeadRun&)>& run) {
-  find_first_rows(pass);
   const std::size_t threads = kernels::threads_for(pass.tokens * heads * operations);
   kernels::parallel_tasks(pass.batch.size() * heads, threads, [&](std::size_t task, std::size_t) {
     const BatchSequence& sequence = pass.batch[task / heads];
     std::vector<float>& memory = static_cast<MemoryState&>(*sequence.state->mixer(pass.state_layer)).memory;
     const std::size_t head = task % heads;
     run({.tokens = sequence.tokens,
-         .first_row = pass.activations.first_rows[task / heads],
+         .first_row = pass.rows.first_of(task / heads),
          .head = head,
          .memory = memory.data() + head * (memory.size() / heads)});
   });
@@ -29,13 +28,18 @@ void convolve_activated(const BlockPass& pass, const Convolution& convolution, s
   kernels::activate(Activation::kSilu, dst, pass.tokens * channels);
 }
 
-std::size_t keep_wanted_outputs(const BlockPass& pass, std::size_t width, float* outputs, float* gates, float* hidden) {
-  if (!pass.options.wanted_only) return pass.tokens;
-  const std::size_t left = keep_wanted_rows(pass.batch, width, outputs);
-  if (left == 0) return 0;
-  keep_wanted_rows(pass.batch, width, gates);
-  keep_wanted_rows(pass.batch, pass.spec.hidden_size, hidden);
-  return left;
+std::size_t add_gated_outputs(const BlockPass& pass, const GatedRows& rows, const kernels::RowSource& gated,
+                              const Linear& projection, float* hidden) {
+  const StepRows& step = pass.rows_after_mixer();
+  if (step.count() == 0) return 0;
+  if (pass.options.wanted_only) {
+    keep_wanted_rows(pass.batch, rows.width, rows.outputs);
+    keep_wanted_rows(pass.batch, rows.width, rows.gates);
+    keep_wanted_rows(pass.batch, pass.spec.hidden_size, hidden);
+  }
+  const LinearOutput output[] = {{&projection, hidden, pass.spec.hidden_size, true}};
+  pass.apply_linears(output, {gated, rows.width, rows.outputs}, step);
+  return step.count();
 }
 
 std::vector<float> decay_rates(const std::vector<float>& logarithms) {

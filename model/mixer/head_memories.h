@@ -1,5 +1,5 @@
-// What mixers have in common whose heads follow their sequences with a memory, after a short convolution and in front
-// of a gate.
+// Functions that gated delta nets and Mamba 2 share: a short convolution, a memory of each head that follows the tokens
+// of a sequence, and a gate before the output projection.
 #ifndef BALLAST_MODEL_MIXER_HEAD_MEMORIES_H_
 #define BALLAST_MODEL_MIXER_HEAD_MEMORIES_H_
 
@@ -23,7 +23,7 @@ struct MemoryState final : ConvolutionState {
   std::vector<float> memory;  ///< of all heads, each as large as the others
 };
 
-/// One head's way along one sequence.
+/// One head's pass over the tokens of one sequence.
 struct HeadRun {
   std::size_t tokens;
   std::size_t first_row;  ///< of the sequence, among the batch's
@@ -31,20 +31,28 @@ struct HeadRun {
   float* memory;  ///< the head's
 };
 
-/// Calls run for every head of every sequence, whose states are MemoryState, from several threads. `operations` of one
-/// head for one token.
+/// Calls `run` for every head of every sequence, whose states are MemoryState, from several threads. `operations`: of
+/// one head for one token.
 void follow_heads(const BlockPass& pass, std::size_t heads, std::size_t operations,
                   const std::function<void(const HeadRun&)>& run);
 
-/// SiLU of what the convolution makes of src, both [pass.tokens][channels].
+/// Writes SiLU(convolution(src)) to dst, both [pass.tokens][channels].
 void convolve_activated(const BlockPass& pass, const Convolution& convolution, std::size_t channels, const float* src,
                         float* dst);
 
-/// Leaves the rows of wanted tokens, if no others are: what heads returned and their gates [tokens][width], and
-/// hidden. Returns how many.
-std::size_t keep_wanted_outputs(const BlockPass& pass, std::size_t width, float* outputs, float* gates, float* hidden);
+/// The outputs of all heads before the gate, and the gates: [pass.tokens][width] each.
+struct GatedRows {
+  std::size_t width = 0;
+  float* outputs = nullptr;
+  float* gates = nullptr;
+};
 
-/// Rates that are stored as logarithms.
+/// Ends Mixer::forward: adds the output projection of the gated rows to hidden and returns the rows of hidden that go
+/// on. `gated` makes a row from those of `rows`, of which only the wanted ones are left when it is called.
+std::size_t add_gated_outputs(const BlockPass& pass, const GatedRows& rows, const kernels::RowSource& gated,
+                              const Linear& projection, float* hidden);
+
+/// Returns rates that are stored as logarithms.
 std::vector<float> decay_rates(const std::vector<float>& logarithms);
 
 inline float softplus(float x) {

@@ -118,12 +118,12 @@ class LatentAttention final : public HeadAttention {
     if (query_down_) {
       query_down_norm_.apply(a.query_latent.data(), m, a.query_latent.data());
       const LinearOutput query[] = {{&query_, a.head_queries.data(), query_.rows()}};
-      pass.apply_linears(query, {a.query_latent.data(), sizes.query_rank}, m);
+      pass.apply_linears(query, {a.query_latent.data(), sizes.query_rank}, pass.rows);
     }
     key_value_down_norm_.apply(a.key_value_latent.data(), m, a.key_value_latent.data());
     if (pass.options.record_inputs) {
       const Linear* const readers[] = {&key_, &value_};
-      pass.record(readers, a.key_value_latent.data(), m);
+      pass.record(readers, a.key_value_latent.data(), pass.rows);
     }
     join_rows(pass, layout);
   }
@@ -141,7 +141,7 @@ class LatentAttention final : public HeadAttention {
     down.add({&key_value_down_, a.key_value_latent.data(), sizes.key_value_rank});
     down.add({&key_position_, a.key_position.data(), rotary_size(sizes.attention)});
     add_output_gate(down, a);
-    pass.apply_linears(down.all(), input, pass.tokens);
+    pass.apply_linears(down.all(), input, pass.rows);
   }
 
   /// Queries in the place of latent vectors, and the latent vectors; after each the part that is rotated later. A bias

@@ -70,8 +70,6 @@ class Mamba2 final : public Mixer {
     make_factors(pass, rows);
     float* outputs = rows.projected;  // whose values the convolution has taken
     follow(pass, rows, outputs);
-    const std::size_t left = keep_wanted_outputs(pass, width, outputs, rows.gates, hidden);
-    if (left == 0) return 0;
     const auto gated = [&](std::size_t row, float* dst) -> const float* {
       float* output = outputs + row * width;
       if (spec.norm == Mamba2Spec::Norm::kBeforeGate) normalize_groups(spec, output);
@@ -79,9 +77,8 @@ class Mamba2 final : public Mixer {
       if (spec.norm == Mamba2Spec::Norm::kAfterGate) normalize_groups(spec, dst);
       return dst;
     };
-    const LinearOutput output[] = {{&output_, hidden, pass.spec.hidden_size, true}};
-    pass.apply_linears(output, {kernels::RowSource(gated), width, outputs}, left);
-    return left;
+    return add_gated_outputs(pass, {.width = width, .outputs = outputs, .gates = rows.gates}, kernels::RowSource(gated),
+                             output_, hidden);
   }
 
  private:
@@ -101,7 +98,7 @@ class Mamba2 final : public Mixer {
     outputs.add({&key_, rows.projected + values, spec.channels()});
     outputs.add({&query_, rows.projected + values + spec.key_channels(), spec.channels()});
     outputs.add({&step_, rows.factors, 2 * spec.heads});
-    pass.apply_linears(outputs.all(), input, pass.tokens);
+    pass.apply_linears(outputs.all(), input, pass.rows);
   }
 
   /// Steps and decays from what the linear says of them.

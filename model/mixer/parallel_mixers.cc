@@ -39,7 +39,7 @@ class ParallelMixers final : public Mixer {
                              .state_layer = pass.state_layer,
                              .activations = pass.activations,
                              .options = all,
-                             .tokens = pass.tokens};
+                             .rows = pass.rows};
     attention_->forward(whole, rows, hidden);
     return mamba_->forward(pass, rows, hidden);
   }

@@ -50,7 +50,7 @@ class ShortConvolution final : public Mixer {
     outputs.add({&input_gate_, gates, 2 * channels});
     outputs.add({&output_gate_, gates + channels, 2 * channels});
     outputs.add({&input_, values, channels});
-    pass.apply_linears(outputs.all(), input, pass.tokens);
+    pass.apply_linears(outputs.all(), input, pass.rows);
     convolve(pass, gates, values, mixed);
     std::size_t left = pass.tokens;
     if (pass.options.wanted_only) {
@@ -59,7 +59,7 @@ class ShortConvolution final : public Mixer {
       keep_wanted_rows(pass.batch, pass.spec.hidden_size, hidden);
     }
     const LinearOutput output[] = {{&output_, hidden, pass.spec.hidden_size, true}};
-    pass.apply_linears(output, {mixed, channels}, left);
+    pass.apply_linears(output, {mixed, channels}, pass.rows_after_mixer());
     return left;
   }
 

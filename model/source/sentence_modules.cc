@@ -211,7 +211,7 @@ void TextDense::apply(std::vector<float>& vector) const {
   for (std::size_t i = 0; i < specs_.size(); ++i) {
     std::vector<float> result(specs_[i].outputs);
     const LinearOutput output[] = {{&linears_[i], result.data(), result.size()}};
-    model::apply(output, LinearRows(vector.data(), vector.size()), 1, scratch);
+    model::apply(output, LinearRows(vector.data(), vector.size()), StepRows::outside(1), scratch);
     if (specs_[i].tanh) {
       for (float& value : result) value = std::tanh(value);
     }

@@ -40,9 +40,9 @@ void add_divergences(std::span<const float> expected, std::span<const float> got
 
 }  // namespace
 
-std::shared_ptr<const model::OuterWeights> outer_weights(const ModelSpec& spec, const WorkingBlock& front,
-                                                         const WorkingBlock& back) {
-  return std::make_shared<const model::OuterWeights>(spec, joint_parts(front, back, spec));
+std::shared_ptr<const model::EmbeddingAndHead> outer_weights(const ModelSpec& spec, const WorkingBlock& front,
+                                                             const WorkingBlock& back) {
+  return std::make_shared<const model::EmbeddingAndHead>(spec, joint_parts(front, back, spec));
 }
 
 std::span<const float> LogitRows::compute(std::size_t first, std::size_t count, Scratch& scratch) const {

@@ -16,8 +16,8 @@
 namespace ballast::quant {
 
 /// The weights before the blocks and after them, rounded or not. The blocks must outlive what is made of them.
-std::shared_ptr<const model::OuterWeights> outer_weights(const ModelSpec& spec, const WorkingBlock& front,
-                                                         const WorkingBlock& back);
+std::shared_ptr<const model::EmbeddingAndHead> outer_weights(const ModelSpec& spec, const WorkingBlock& front,
+                                                             const WorkingBlock& back);
 
 /// Logits of a model, a few positions at a time.
 class LogitRows {
@@ -29,7 +29,7 @@ class LogitRows {
   };
 
   /// `hidden` is the output of the last block, [positions][hidden]. The spec and `hidden` must outlive this.
-  LogitRows(const ModelSpec& spec, std::shared_ptr<const model::OuterWeights> outer, std::span<const float> hidden)
+  LogitRows(const ModelSpec& spec, std::shared_ptr<const model::EmbeddingAndHead> outer, std::span<const float> hidden)
       : spec_(&spec), outer_(std::move(outer)), hidden_(hidden) {}
 
   /// [count][vocab]. Valid as long as the scratch is not used again.
@@ -37,7 +37,7 @@ class LogitRows {
 
  private:
   const ModelSpec* spec_;
-  std::shared_ptr<const model::OuterWeights> outer_;
+  std::shared_ptr<const model::EmbeddingAndHead> outer_;
   std::span<const float> hidden_;
 };
 

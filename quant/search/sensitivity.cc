@@ -287,7 +287,7 @@ void SensitivityAnalysis::measure_divergences(WorkingBlock& front, WorkingBlock&
   std::vector<std::size_t>
       own;  // those of the changed models that this rank measures: in front, groups, at the end, heads
   std::vector<LogitRows> changed;
-  const auto add = [&](std::size_t model, std::shared_ptr<const model::OuterWeights> outer,
+  const auto add = [&](std::size_t model, std::shared_ptr<const model::EmbeddingAndHead> outer,
                        std::span<const float> hidden) {
     changed.emplace_back(spec_, std::move(outer), hidden);
     own.push_back(model);

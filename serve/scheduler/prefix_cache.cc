@@ -78,7 +78,7 @@ void PrefixCache::insert(std::span<const int> tokens, std::string_view salt, con
   std::unique_ptr<Node>& root = roots_.try_emplace(std::string(salt)).first->second;
   if (root == nullptr) root = std::make_unique<Node>();
   const Place place = walk(*root, tokens);
-  const bool can_be_cut = state.keeps_no_mixers();
+  const bool can_be_cut = state.has_no_recurrent_state();
   Node* node = &split(place);
   if (place.depth < tokens.size()) {
     auto leaf = std::make_unique<Node>(

@@ -172,6 +172,48 @@ TEST_CASE("a replaced text reads again only what differs, to the same bits") {
   CHECK(same_bits(again, fresh));
 }
 
+TEST_CASE("a sequence with rows gives the bits of their ids in any pieces, and reads again from the first other row") {
+  const Models models({"w8a8"});
+  const model::Model model(models.paths().back());
+  Engine engine(model);
+  std::mt19937 random(4);
+  const std::size_t size = model.spec().hidden_size;
+  std::vector<int> text(90);
+  for (int& id : text) id = static_cast<int>(random() % 64);
+  const model::Linear table = model.source().linear(model::Role::kEmbedding);
+  std::vector<float> values(text.size() * size);
+  std::vector<const float*> rows(text.size(), nullptr);
+  for (std::size_t i = 20; i < 60; ++i) {
+    rows[i] = values.data() + i * size;
+    model::decode_row(table, static_cast<std::size_t>(text[i]), values.data() + i * size);
+  }
+  const Logits expected = run_alone(model, engine, {}, text);
+
+  Sequence sequence(model, {}, text.size());
+  const model::TokenSpan tokens(text, rows);
+  Logits logits;
+  for (std::size_t first = 0; first < text.size(); first += 30) {
+    // The first piece comes as ids alone, its last ten tokens by their rows.
+    sequence.append(first == 0 ? model::TokenSpan(std::span(text).first(20)) : tokens.subspan(first, 30));
+    if (first == 0) sequence.append(tokens.subspan(20, 10));
+    sequence.want(30);
+    engine.step(sequence);
+    logits.insert(logits.end(), sequence.logits().begin(), sequence.logits().end());
+  }
+  CHECK(same_bits(logits, expected));
+
+  const std::vector<float> other(values.begin() + static_cast<std::ptrdiff_t>(40 * size),
+                                 values.begin() + static_cast<std::ptrdiff_t>(41 * size));
+  rows[40] = other.data();  // equal values, but nothing says so
+  sequence.replace(model::TokenSpan(text, rows));
+  CHECK(sequence.run() == 40);
+  sequence.want(text.size() - 40);
+  engine.step(sequence);
+  const std::size_t before = expected.size() / text.size() * 40;
+  CHECK(same_bits({sequence.logits().begin(), sequence.logits().end()},
+                  {expected.begin() + static_cast<std::ptrdiff_t>(before), expected.end()}));
+}
+
 TEST_CASE("steps called from several threads give what each gives alone") {
   const Models models({"w8a8"});
   const model::Model model(models.paths().back());

@@ -38,7 +38,7 @@ std::vector<int> random_text(const model::Model& model, std::size_t length, std:
 /// Continues a state; the logits of all tokens.
 std::vector<float> continued(const model::Model& model, std::span<const int> ids, model::SequenceState& state) {
   model::Workspace workspace;
-  const model::SequenceTokens tokens = {.ids = ids, .state = &state, .wanted = ids.size()};
+  const model::SequenceTokens tokens = {.tokens = ids, .state = &state, .wanted = ids.size()};
   std::vector<float> logits(ids.size() * model.spec().vocab_size);
   model.run({&tokens, 1}, logits.data(), workspace);
   return logits;

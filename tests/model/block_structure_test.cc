@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "model/embedding_and_head.h"
 #include "model/forward/forward.h"
 #include "model/forward/shared_keys.h"
-#include "model/outer_weights.h"
 #include "model/source/model_source.h"
 #include "model_runs.h"
 #include "tiny_model.h"

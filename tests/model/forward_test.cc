@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -81,12 +82,64 @@ TEST_CASE("the next token's logits are the last of all, and leave the same cache
     std::vector<float> logits(vocab);
     const std::size_t half = ids.size() / 2;
     for (const auto& [first, count] : {std::pair{std::size_t{0}, half}, {half, ids.size() - half}}) {
-      const SequenceTokens piece = {.ids = std::span(ids).subspan(first, count), .state = &state, .wanted = 1};
+      const SequenceTokens piece = {.tokens = std::span(ids).subspan(first, count), .state = &state, .wanted = 1};
       model.run({&piece, 1}, logits.data(), workspace);
       const float* expected = at_once.data() + (first + count - 1) * vocab;
       CHECK(relative_error(logits, std::vector<float>(expected, expected + vocab)) <= kRounding);
     }
   }
+}
+
+TEST_CASE("rows of the embedding give the same bits as the ids whose rows they are, also among ids and in pieces") {
+  for (const std::string& name : test::golden_names()) {
+    CAPTURE(name);
+    const std::vector<int> ids = read_golden(name).ids[0];
+    Model model(golden_model(name));
+    const ModelSpec& spec = model.spec();
+    const Linear table = model.source().linear(Role::kEmbedding);
+    std::vector<float> values(ids.size() * spec.hidden_size);
+    std::vector<const float*> rows(ids.size(), nullptr);
+    std::vector<int> placeholders = ids;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (i % 3 == 2) continue;  // remains an id
+      float* row = values.data() + i * spec.hidden_size;
+      decode_row(table, static_cast<std::size_t>(ids[i]), row);
+      for (std::size_t c = 0; c < spec.hidden_size; ++c) row[c] *= static_cast<float>(spec.embedding_scale);
+      rows[i] = row;
+      if (!spec.token_inputs) placeholders[i] = 0;  // no table but the embedding is read by ids
+    }
+    const TokenSpan tokens(placeholders, rows);
+    SequenceState state = model.make_exact_state(ids.size());
+    std::vector<float> logits;
+    const std::size_t first = spec.causal ? ids.size() / 2 : ids.size();
+    for (const TokenSpan& piece : {tokens.subspan(0, first), tokens.subspan(first, ids.size() - first)}) {
+      const SequenceTokens sequence = {piece, &state, piece.size()};
+      const std::vector<float> part = test::run_batch(model, {&sequence, 1});
+      logits.insert(logits.end(), part.begin(), part.end());
+    }
+    SequenceState id_state = model.make_exact_state(ids.size());
+    std::vector<float> expected = test::run_tokens(model, std::span(ids).first(first), id_state);
+    const std::vector<float> rest = test::run_tokens(model, std::span(ids).subspan(first), id_state);
+    expected.insert(expected.end(), rest.begin(), rest.end());
+    REQUIRE(logits.size() == expected.size());
+    CHECK(std::memcmp(logits.data(), expected.data(), logits.size() * sizeof logits[0]) == 0);
+  }
+}
+
+TEST_CASE("a row is read in place of its placeholder's, and only there") {
+  const std::vector<int> ids = read_golden("llama3").ids[0];
+  Model model(golden_model("llama3"));
+  std::vector<float> row(model.spec().hidden_size, 0.25F);
+  std::vector<const float*> rows(ids.size(), nullptr);
+  rows[3] = row.data();
+  SequenceState state = model.make_exact_state(ids.size());
+  const SequenceTokens sequence = {TokenSpan(ids, rows), &state, ids.size()};
+  const std::vector<float> logits = test::run_batch(model, {&sequence, 1});
+  const std::vector<float> expected = run_at_once(model, ids);
+  const std::size_t before = 3 * model.spec().vocab_size;
+  CHECK(std::memcmp(logits.data(), expected.data(), before * sizeof logits[0]) == 0);
+  CHECK(relative_error(std::vector(logits.begin() + static_cast<std::ptrdiff_t>(before), logits.end()),
+                       std::vector(expected.begin() + static_cast<std::ptrdiff_t>(before), expected.end())) > 1e-3);
 }
 
 TEST_CASE("a truncated cache continues as if the tokens after had never been") {

@@ -13,8 +13,8 @@
 
 #include "layers.h"
 #include "model/block_parts.h"
+#include "model/embedding_and_head.h"
 #include "model/forward/forward.h"
-#include "model/outer_weights.h"
 #include "model_runs.h"
 
 namespace ballast::model {
@@ -310,7 +310,7 @@ TEST_CASE("embeddings and logits are scaled, and logits capped") {
       spec.tied_embeddings = tied;
       spec.logit_cap = cap;
       const RoleTensors tensors = test::random_tensors(spec, 7);
-      const OuterWeights outer(spec, parts_of(spec, tensors));
+      const EmbeddingAndHead outer(spec, parts_of(spec, tensors));
       std::vector<float> hidden(ids.size() * spec.hidden_size);
       std::vector<float> logits(ids.size() * spec.vocab_size);
       kernels::QuantizedActivations scratch;

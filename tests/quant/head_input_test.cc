@@ -27,12 +27,12 @@ std::vector<float> head_rows(const model::Model& model, const std::vector<int>& 
   kernels::QuantizedActivations scratch;
   for (std::size_t sample = 0; sample < kMeasuredSamples; ++sample) {
     model::SequenceState state = model.make_exact_state(kTokensOfSample);
-    const model::SequenceTokens tokens = {.ids = std::span(ids).subspan(sample * kTokensOfSample, kTokensOfSample),
+    const model::SequenceTokens tokens = {.tokens = std::span(ids).subspan(sample * kTokensOfSample, kTokensOfSample),
                                           .state = &state,
                                           .wanted = kTokensOfSample};
     const std::span<const float> hidden = model.forward({&tokens, 1}, workspace);
     rows.resize(rows.size() + hidden.size());
-    const model::OuterWeights outer(model.spec(), model.source().parts());
+    const model::EmbeddingAndHead outer(model.spec(), model.source().parts());
     outer.preparation().prepare(hidden.data(), kTokensOfSample, rows.data() + rows.size() - hidden.size(), scratch);
   }
   return rows;

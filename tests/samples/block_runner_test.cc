@@ -32,7 +32,7 @@ std::shared_ptr<const model::Embedding> embedding_of(const model::ModelSource& s
 std::vector<float> run_whole(const model::Model& model, std::span<const int> ids) {
   model::Workspace workspace;
   model::SequenceState state = model.make_exact_state(ids.size());
-  const model::SequenceTokens tokens = {.ids = ids, .state = &state, .wanted = ids.size()};
+  const model::SequenceTokens tokens = {.tokens = ids, .state = &state, .wanted = ids.size()};
   const std::span<const float> hidden = model.forward({&tokens, 1}, workspace);
   return {hidden.begin(), hidden.end()};
 }

@@ -52,7 +52,7 @@ void check_family(const model::ModelSource& source, const std::string& embedding
 
 /// What transformers says in one object since version 5, as programs read it that know the words before: mlx-lm would
 /// rotate Llamas by 10,000, whatever stands there.
-void say_rope_in_older_words(nlohmann::json& config) {
+void write_legacy_rope_fields(nlohmann::json& config) {
   const auto parameters = config.find("rope_parameters");
   if (parameters == config.end() || !parameters->is_object() || !parameters->contains("rope_theta")) return;
   config["rope_theta"] = parameters->at("rope_theta");
@@ -103,7 +103,7 @@ class HuggingfaceWriter : public ModelWriter {
     tensors_.finish();
     nlohmann::json config = unquantized_config(metadata);
     const bool int8 = metadata.recipe.activations == Recipe::Activations::kInt8;
-    say_rope_in_older_words(config);
+    write_legacy_rope_fields(config);
     config["tie_word_embeddings"] = metadata.spec.tied_embeddings;
     for (const std::string& key : codec_.configuration_keys())
       config[key] = codec_.configuration(planned_model(model_), int8);

@@ -186,7 +186,7 @@ inline Attention random_attention(Random& random, std::size_t hidden, Attention 
 }
 
 /// Norm and rotation of each head of one token's queries or keys.
-inline void place_heads(const Attention& attention, const Vector& gain, std::size_t position, Vector& heads) {
+inline void norm_and_rotate_heads(const Attention& attention, const Vector& gain, std::size_t position, Vector& heads) {
   for (std::size_t at = 0; at < heads.size(); at += attention.head_size) {
     const auto normalize = [&] {
       const auto begin = heads.begin() + static_cast<std::ptrdiff_t>(at);
@@ -214,8 +214,8 @@ inline Tokens mix(const Attention& attention, const Tokens& tokens) {
     queries.push_back(affine(attention.query, tokens[i], attention.query_bias));
     keys.push_back(affine(attention.key, tokens[i], attention.key_bias));
     values.push_back(affine(attention.value, tokens[i], attention.value_bias));
-    place_heads(attention, attention.query_gain, i, queries[i]);
-    place_heads(attention, attention.key_gain, i, keys[i]);
+    norm_and_rotate_heads(attention, attention.query_gain, i, queries[i]);
+    norm_and_rotate_heads(attention, attention.key_gain, i, keys[i]);
     for (std::size_t at = 0; attention.value_norm && at < values[i].size(); at += size) {
       const auto begin = values[i].begin() + static_cast<std::ptrdiff_t>(at);
       std::ranges::copy(rms_normalized(Vector(begin, begin + static_cast<std::ptrdiff_t>(size))), begin);

@@ -1,4 +1,4 @@
-#include "model/outer_weights.h"
+#include "model/embedding_and_head.h"
 
 #include <algorithm>
 #include <cmath>
@@ -30,24 +30,34 @@ Embedding::Embedding(const ModelSpec& spec, const BlockParts& parts)
                               .norm = parts.norm(Role::kTokenInputNorm)};
 }
 
-void Embedding::check(std::span<const int> ids, std::size_t position) const {
-  for (const int id : ids) {
+void Embedding::check(const TokenSpan& tokens, std::size_t position) const {
+  for (const int id : tokens.ids()) {
     if (id < 0 || static_cast<std::size_t>(id) >= table_.rows()) {
       throw Error("token " + std::to_string(id), "not in the model's vocabulary of " + std::to_string(table_.rows()));
     }
   }
-  if (positions_ && position + ids.size() > positions_->rows()) {
-    throw Error("position " + std::to_string(position + ids.size() - 1),
+  if (positions_ && position + tokens.size() > positions_->rows()) {
+    throw Error("position " + std::to_string(position + tokens.size() - 1),
                 "the model has learned positions up to " + std::to_string(positions_->rows() - 1) + " only");
   }
 }
 
-void Embedding::embed(std::span<const int> ids, std::size_t position, float* hidden) const {
-  check(ids, position);
-  std::vector<PlacedToken> tokens;
-  tokens.reserve(ids.size());
-  for (const int id : ids) tokens.push_back({.id = id, .position = position++});
-  embed(tokens, hidden);
+void Embedding::embed(const TokenSpan& tokens, std::size_t position, float* hidden) const {
+  check(tokens, position);
+  std::vector<PlacedToken> placed;
+  placed.reserve(tokens.size());
+  for (std::size_t i = 0; i < tokens.size(); ++i) placed.push_back({.input = tokens[i], .position = position + i});
+  embed(placed, hidden);
+}
+
+void Embedding::scaled_row(const TokenInput& token, float* dst) const {
+  if (token.row != nullptr) {
+    std::copy_n(token.row, hidden_size_, dst);
+    return;
+  }
+  decode_row(table_, static_cast<std::size_t>(token.id), dst);
+  if (scale_ == 1) return;
+  for (std::size_t c = 0; c < hidden_size_; ++c) dst[c] *= scale_;
 }
 
 void Embedding::embed(std::span<const PlacedToken> tokens, float* hidden) const {
@@ -56,10 +66,7 @@ void Embedding::embed(std::span<const PlacedToken> tokens, float* hidden) const 
   const kernels::ThreadScratch scratch(threads, positions_ ? size : 0);
   kernels::parallel_tasks(tokens.size(), threads, [&](std::size_t i, std::size_t thread) {
     float* row = hidden + i * size;
-    decode_row(table_, static_cast<std::size_t>(tokens[i].id), row);
-    if (scale_ != 1) {
-      for (std::size_t c = 0; c < size; ++c) row[c] *= scale_;
-    }
+    scaled_row(tokens[i].input, row);
     if (positions_) {
       float* position_row = scratch.of(thread);
       decode_row(*positions_, tokens[i].position, position_row);
@@ -72,36 +79,36 @@ void Embedding::embed(std::span<const PlacedToken> tokens, float* hidden) const 
   if (!norm_.gain.empty()) norm_.apply(hidden, tokens.size(), hidden);
 }
 
-void Embedding::add_token_inputs(std::span<const int> ids, const float* embedded,
-                                 kernels::QuantizedActivations& scratch, std::vector<float>& inputs) const {
+void Embedding::add_token_inputs(const TokenSpan& tokens, const float* embedded, kernels::QuantizedActivations& scratch,
+                                 std::vector<float>& inputs) const {
   if (!token_inputs_) return;
   const auto& [spec, table, projection, norm] = *token_inputs_;
   const std::size_t size = projection.rows();
   const std::size_t before = inputs.size();
-  inputs.resize(before + ids.size() * size);
+  inputs.resize(before + tokens.size() * size);
   float* added = inputs.data() + before;
   const LinearOutput output[] = {{&projection, added, size}};
-  apply(output, LinearRows(embedded, hidden_size_), ids.size(), scratch);
-  kernels::rms_norm_heads(added, ids.size(), size / spec.size, spec.size, size, norm.gain.data(),
+  apply(output, LinearRows(embedded, hidden_size_), StepRows::outside(tokens.size()), scratch);
+  kernels::rms_norm_heads(added, tokens.size(), size / spec.size, spec.size, size, norm.gain.data(),
                           static_cast<float>(spec.projection_epsilon));
   const auto table_scale = static_cast<float>(spec.table_scale);
   const auto scale = static_cast<float>(spec.scale);
-  const std::size_t threads = kernels::threads_for(ids.size() * size);
+  const std::size_t threads = kernels::threads_for(tokens.size() * size);
   const kernels::ThreadScratch rows(threads, size);
-  kernels::parallel_tasks(ids.size(), threads, [&](std::size_t i, std::size_t thread) {
+  kernels::parallel_tasks(tokens.size(), threads, [&](std::size_t i, std::size_t thread) {
     float* row = rows.of(thread);
-    decode_row(table, static_cast<std::size_t>(ids[i]), row);
+    decode_row(table, static_cast<std::size_t>(tokens[i].id), row);
     float* input = added + i * size;
     for (std::size_t c = 0; c < size; ++c) input[c] = scale * (input[c] + table_scale * row[c]);
   });
 }
 
-void Embedding::add_token_inputs(std::span<const int> ids, std::vector<float>& inputs) const {
+void Embedding::add_token_inputs(const TokenSpan& tokens, std::vector<float>& inputs) const {
   if (!token_inputs_) return;
-  std::vector<float> embedded(ids.size() * hidden_size_);
-  embed(ids, 0, embedded.data());
+  std::vector<float> embedded(tokens.size() * hidden_size_);
+  embed(tokens, 0, embedded.data());
   kernels::QuantizedActivations scratch;
-  add_token_inputs(ids, embedded.data(), scratch, inputs);
+  add_token_inputs(tokens, embedded.data(), scratch, inputs);
 }
 
 bool Embedding::lies_in_file() const {
@@ -140,25 +147,25 @@ void HeadPreparation::prepare(const float* hidden, std::size_t m, float* dst,
   if (!transform_) return;
   std::vector<float> transformed(m * hidden_size_);
   const LinearOutput output[] = {{&*transform_, transformed.data(), hidden_size_}};
-  apply(output, LinearRows(dst, hidden_size_), m, scratch);
+  apply(output, LinearRows(dst, hidden_size_), StepRows::outside(m), scratch);
   kernels::activate(activation_, transformed.data(), transformed.size());
   head_norm_.apply(transformed.data(), m, dst);
 }
 
-OuterWeights::OuterWeights(const ModelSpec& spec, const BlockParts& parts)
+EmbeddingAndHead::EmbeddingAndHead(const ModelSpec& spec, const BlockParts& parts)
     : spec_(spec), embedding_(spec, parts), preparation_(spec, parts) {
   if (!spec_.tied_embeddings) head_ = parts.linear({Role::kHead});
   if (spec_.biases.head) (head_ ? *head_ : embedding_.table()).bias = parts.vector(Role::kHeadBias);
 }
 
-void OuterWeights::head(const float* prepared, std::size_t m, float* logits,
-                        kernels::QuantizedActivations& scratch) const {
+void EmbeddingAndHead::head(const float* prepared, std::size_t m, float* logits,
+                            kernels::QuantizedActivations& scratch) const {
   const LinearOutput output[] = {{&head_linear(), logits, spec_.vocab_size}};
-  apply(output, LinearRows(prepared, spec_.hidden_size), m, scratch);
+  apply(output, LinearRows(prepared, spec_.hidden_size), StepRows::outside(m), scratch);
   if (spec_.logit_scale != 1.0 || spec_.logit_cap > 0) scale_and_cap(logits, m);
 }
 
-void OuterWeights::scale_and_cap(float* logits, std::size_t m) const {
+void EmbeddingAndHead::scale_and_cap(float* logits, std::size_t m) const {
   constexpr std::size_t kOperationsOfTanh = 32;
   const auto scale = static_cast<float>(spec_.logit_scale);
   const auto cap = static_cast<float>(spec_.logit_cap);
@@ -172,11 +179,11 @@ void OuterWeights::scale_and_cap(float* logits, std::size_t m) const {
                            });
 }
 
-std::size_t OuterWeights::weights() const {
+std::size_t EmbeddingAndHead::weights() const {
   return embedding_.weights() + preparation_.weights() + (head_ ? head_->elements() : 0);
 }
 
-std::size_t OuterWeights::streamed_bytes() const {
+std::size_t EmbeddingAndHead::streamed_bytes() const {
   return head_linear().bytes() + (preparation_.transform() ? preparation_.transform()->bytes() : 0);
 }
 

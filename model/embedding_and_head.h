@@ -1,6 +1,6 @@
-// What lies before a model's first block and after its last one: embeddings, the final norm, the head.
-#ifndef BALLAST_MODEL_OUTER_WEIGHTS_H_
-#define BALLAST_MODEL_OUTER_WEIGHTS_H_
+// The weights before a model's first block and after its last one: embeddings, the final norm, the head.
+#ifndef BALLAST_MODEL_EMBEDDING_AND_HEAD_H_
+#define BALLAST_MODEL_EMBEDDING_AND_HEAD_H_
 
 #include <cstddef>
 #include <optional>
@@ -11,47 +11,52 @@
 #include "kernels/matrix/quantized_matrix.h"
 #include "model/block_parts.h"
 #include "model/forward/forward.h"
+#include "model/token_input.h"
 #include "model/weights.h"
 
 namespace ballast::model {
 
-/// Channels of what all layers get of a token: 0 where the spec has no TokenInputSpec.
+/// Returns the number of values of a token's inputs to all layers: 0 where the spec has no TokenInputSpec.
 inline std::size_t token_input_width(const ModelSpec& spec) {
   return spec.token_inputs ? spec.layers.size() * spec.token_inputs->size : 0;
 }
 
-/// One layer's part of what Embedding::add_token_inputs appends.
+/// Returns one layer's part of the rows that Embedding::add_token_inputs appends.
 inline StridedRows token_inputs_of_layer(const ModelSpec& spec, const float* inputs, std::size_t layer) {
   if (!spec.token_inputs) return {};
   return {.rows = inputs + layer * spec.token_inputs->size, .stride = token_input_width(spec)};
 }
 
 struct PlacedToken {
-  int id = 0;
+  TokenInput input;
   std::size_t position = 0;
 };
 
-/// What lies before the first block.
+/// Makes the first block's input from tokens.
 class Embedding {
  public:
   Embedding(const ModelSpec& spec, const BlockParts& parts);
 
   /// Throws Error for an id that is not in the vocabulary or a position that a table of positions does not have.
-  void check(std::span<const int> ids, std::size_t position) const;
+  void check(const TokenSpan& tokens, std::size_t position) const;
 
-  /// hidden is [tokens.size()][hidden_size]. Precondition: check() lets them pass.
+  /// Writes the first block's input, hidden [tokens.size()][hidden_size]. Precondition: check() does not throw.
   void embed(std::span<const PlacedToken> tokens, float* hidden) const;
 
-  /// Of consecutive tokens, the first of which is at `position`. Throws what check() does.
-  void embed(std::span<const int> ids, std::size_t position, float* hidden) const;
+  /// Embeds consecutive tokens, the first of which is at `position`. Throws what check() does.
+  void embed(const TokenSpan& tokens, std::size_t position, float* hidden) const;
 
-  /// Appends what the layers get of consecutive tokens themselves, [ids.size()][layers * TokenInputSpec::size], or
-  /// nothing where the spec has no such inputs. `embedded`: what embed() made of the tokens.
-  void add_token_inputs(std::span<const int> ids, const float* embedded, kernels::QuantizedActivations& scratch,
+  /// Writes a token's row [hidden_size] before positions, token types and the norm are applied: the row that it brings,
+  /// or the table's row of its id times the embedding's scale.
+  void scaled_row(const TokenInput& token, float* dst) const;
+
+  /// Appends the inputs that the layers get of consecutive tokens, [tokens.size()][layers * TokenInputSpec::size], or
+  /// nothing where the spec has no such inputs. `embedded` is the result of embed() for the tokens.
+  void add_token_inputs(const TokenSpan& tokens, const float* embedded, kernels::QuantizedActivations& scratch,
                         std::vector<float>& inputs) const;
 
-  /// The same, for those who have not embedded the tokens. Throws what check() does.
-  void add_token_inputs(std::span<const int> ids, std::vector<float>& inputs) const;
+  /// Embeds the tokens and appends the same. Throws what check() does.
+  void add_token_inputs(const TokenSpan& tokens, std::vector<float>& inputs) const;
 
   /// Whether embed() reads a mapped file.
   bool lies_in_file() const;
@@ -69,7 +74,7 @@ class Embedding {
   std::vector<float> token_type_;  ///< the first row of its table, or empty
   Norm norm_;                      ///< its gain is empty when there is none
 
-  /// Of TokenInputSpec.
+  /// The weights of a TokenInputSpec.
   struct TokenInputs {
     TokenInputSpec spec;
     Linear table, projection;
@@ -78,15 +83,15 @@ class Embedding {
   std::optional<TokenInputs> token_inputs_;
 };
 
-/// What lies between the last block and the head.
+/// Makes the head's input from the last block's output.
 class HeadPreparation {
  public:
   HeadPreparation(const ModelSpec& spec, const BlockParts& parts);
 
-  /// Hidden values [m][hidden_size] after the model's last norm, where it has one. dst may be `hidden`.
+  /// Writes hidden values [m][hidden_size] after the model's last norm, where it has one. dst may be `hidden`.
   void normalize(const float* hidden, std::size_t m, float* dst) const;
 
-  /// What the head reads, [m][hidden_size], which may be `hidden`.
+  /// Writes the head's input, [m][hidden_size], which may be `hidden`.
   void prepare(const float* hidden, std::size_t m, float* dst, kernels::QuantizedActivations& scratch) const;
 
   const std::optional<Linear>& transform() const { return transform_; }  ///< reads what is normalized
@@ -103,16 +108,16 @@ class HeadPreparation {
   Norm head_norm_;
 };
 
-/// What lies before the first block and after the last one.
-class OuterWeights {
+/// The embedding, the head, and the norm and transform before the head.
+class EmbeddingAndHead {
  public:
-  OuterWeights(const ModelSpec& spec, const BlockParts& parts);
+  EmbeddingAndHead(const ModelSpec& spec, const BlockParts& parts);
 
   const Embedding& embedding() const { return embedding_; }
 
   const HeadPreparation& preparation() const { return preparation_; }
 
-  /// logits [m][vocab_size] of prepared rows.
+  /// Writes logits [m][vocab_size] for prepared rows.
   void head(const float* prepared, std::size_t m, float* logits, kernels::QuantizedActivations& scratch) const;
 
   const Linear& head_linear() const { return head_ ? *head_ : embedding_.table(); }
@@ -130,4 +135,4 @@ class OuterWeights {
 
 }  // namespace ballast::model
 
-#endif  // BALLAST_MODEL_OUTER_WEIGHTS_H_
+#endif  // BALLAST_MODEL_EMBEDDING_AND_HEAD_H_

@@ -1,0 +1,60 @@
+// The rows that linears read in one step, and the sequence that each row belongs to.
+#ifndef BALLAST_MODEL_STEP_ROWS_H_
+#define BALLAST_MODEL_STEP_ROWS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+namespace ballast::model {
+
+/// Describes the rows of a step: one for each token of its sequences, or some of these. A view, cheap to copy; what it
+/// was made from must outlive it.
+class StepRows {
+ public:
+  /// Describes `count` rows outside of a step, which belong to no sequence.
+  static StepRows outside(std::size_t count) {
+    StepRows rows;
+    rows.count_ = count;
+    return rows;
+  }
+
+  StepRows() = default;
+
+  /// Describes rows that lie one sequence after the other: the rows of sequence i end before row ends[i].
+  explicit StepRows(std::span<const std::size_t> ends) : ends_(ends), count_(ends.empty() ? 0 : ends.back()) {}
+
+  /// Describes some of these rows in another order: row i of the result is row chosen[i] of these. Precondition: these
+  /// were not chosen themselves.
+  StepRows choose(std::span<const std::size_t> chosen) const {
+    StepRows rows = *this;
+    rows.chosen_ = chosen;
+    rows.count_ = chosen.size();
+    return rows;
+  }
+
+  std::size_t count() const { return count_; }
+
+  /// What was chosen; empty where these are all rows of the step in their order.
+  std::span<const std::size_t> chosen() const { return chosen_; }
+
+  bool have_sequences() const { return !ends_.empty(); }
+
+  /// Returns the step's index of the sequence that a row belongs to. Precondition: have_sequences().
+  std::size_t sequence_of(std::size_t row) const {
+    const std::size_t own = chosen_.empty() ? row : chosen_[row];
+    return static_cast<std::size_t>(std::ranges::upper_bound(ends_, own) - ends_.begin());
+  }
+
+  /// Returns the first row of a sequence. Precondition: the rows were not chosen.
+  std::size_t first_of(std::size_t sequence) const { return sequence == 0 ? 0 : ends_[sequence - 1]; }
+
+ private:
+  std::span<const std::size_t> ends_;
+  std::span<const std::size_t> chosen_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_STEP_ROWS_H_
