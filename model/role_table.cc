@@ -37,6 +37,31 @@ const char* activation_follows(const LayerSpec& /*layer*/) {
   return "the activation follows";
 }
 
+FoldLegality adds_to_stream(const ModelSpec& /*spec*/, const LayerSpec& /*layer*/) {
+  return {false, "what it writes is added to the residual stream"};
+}
+
+FoldLegality writes_whole_stream(const ModelSpec& /*spec*/, const LayerSpec& /*layer*/) {
+  return {false, "it writes the residual stream itself, which all blocks add to"};
+}
+
+FoldLegality meets_table_row(const ModelSpec& /*spec*/, const LayerSpec& /*layer*/) {
+  return {false, "a row of a table is added to what it writes"};
+}
+
+FoldLegality read_by_head(const ModelSpec& spec, const LayerSpec& /*layer*/) {
+  if (spec.tied_embeddings) {
+    return {false, "the head is the embedding, which is also read without this norm (--untie-head)"};
+  }
+  return {true, "only the head reads it"};
+}
+
+FoldLegality read_after_blocks(const ModelSpec& spec, const LayerSpec& layer) {
+  if (!spec.has_head) return {false, "what it writes is what the model gives"};
+  if (spec.head_transform) return {true, "only the head's transform reads it"};
+  return read_by_head(spec, layer);
+}
+
 constexpr std::array<RoleRow, 12> kOuterRows{{
     {.role = Role::kEmbedding, .kind = Kind::kTable, .place = Place::kFront, .shape = vocabulary},
     {.role = Role::kPositionEmbedding,
@@ -54,7 +79,8 @@ constexpr std::array<RoleRow, 12> kOuterRows{{
      .kind = Kind::kNorm,
      .place = Place::kFront,
      .shape = hidden_vector,
-     .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.embedding_norm; }},
+     .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.embedding_norm; },
+     .read_by_linears_only = writes_whole_stream},
     {.role = Role::kTokenInputTable,
      .kind = Kind::kTable,
      .place = Place::kFront,
@@ -69,17 +95,20 @@ constexpr std::array<RoleRow, 12> kOuterRows{{
          [](const ModelSpec& spec, const LayerSpec&) {
            return MatrixShape{spec.layers.size() * token_input_size(spec), spec.hidden_size};
          },
-     .present = has_token_inputs},
+     .present = has_token_inputs,
+     .carries_token_inputs = true},
     {.role = Role::kTokenInputNorm,
      .kind = Kind::kNorm,
      .place = Place::kFront,
      .shape = [](const ModelSpec& spec, const LayerSpec&) { return MatrixShape{1, token_input_size(spec)}; },
-     .present = has_token_inputs},
+     .present = has_token_inputs,
+     .read_by_linears_only = meets_table_row},
     {.role = Role::kFinalNorm,
      .kind = Kind::kNorm,
      .place = Place::kBack,
      .shape = hidden_vector,
-     .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.has_final_norm(); }},
+     .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.has_final_norm(); },
+     .read_by_linears_only = read_after_blocks},
     {.role = Role::kHeadTransform,
      .place = Place::kBack,
      .shape = [](const ModelSpec& spec, const LayerSpec&) { return MatrixShape{spec.hidden_size, spec.hidden_size}; },
@@ -91,7 +120,8 @@ constexpr std::array<RoleRow, 12> kOuterRows{{
      .kind = Kind::kNorm,
      .place = Place::kBack,
      .shape = hidden_vector,
-     .present = has_head_transform},
+     .present = has_head_transform,
+     .read_by_linears_only = read_by_head},
     {.role = Role::kHead,
      .place = Place::kBack,
      .shape = vocabulary,
@@ -167,6 +197,7 @@ constexpr std::array<RoleRow, 3> mlp_linears(Role gate, Role up, Role down, Plac
   down_row.shape = down_shape<size>;
   down_row.present = present;
   down_row.bias_flag = &BiasSpec::down;
+  down_row.producer = up;
   down_row.writes_stream = true;
   return {gate_row, up_row, down_row};
 }
@@ -194,9 +225,9 @@ constexpr RoleRow post_norm_beside_experts(Role role) {
   return {.role = role,
           .kind = Kind::kNorm,
           .shape = hidden_vector,
-          .present = [](const ModelSpec&, const LayerSpec& layer) {
-            return layer.mlp.experts && layer.mlp.experts->post_norms;
-          }};
+          .present = [](const ModelSpec&,
+                        const LayerSpec& layer) { return layer.mlp.experts && layer.mlp.experts->post_norms; },
+          .read_by_linears_only = adds_to_stream};
 }
 
 constexpr std::array<RoleRow, 22> kBlockRows{{
@@ -207,7 +238,8 @@ constexpr std::array<RoleRow, 22> kBlockRows{{
     {.role = Role::kAttentionPostNorm,
      .kind = Kind::kNorm,
      .shape = hidden_vector,
-     .present = [](const ModelSpec& spec, const LayerSpec& layer) { return spec.post_norms && layer.has_mixer(); }},
+     .present = [](const ModelSpec& spec, const LayerSpec& layer) { return spec.post_norms && layer.has_mixer(); },
+     .read_by_linears_only = adds_to_stream},
     {.role = Role::kMlpNorm,
      .kind = Kind::kNorm,
      .shape = hidden_vector,
@@ -224,6 +256,7 @@ constexpr std::array<RoleRow, 22> kBlockRows{{
      .present = is_routed,
      .bias_flag = &BiasSpec::router,
      .reads = Role::kMlpNorm,
+     .needs_float32 = true,
      .after_mixing = true,
      .why_bias_stays = [](const LayerSpec&) { return "the choice of experts follows"; }},
     {.role = Role::kRouterCorrection,
@@ -238,6 +271,7 @@ constexpr std::array<RoleRow, 22> kBlockRows{{
      .present = [](const ModelSpec&,
                    const LayerSpec& layer) { return layer.mlp.experts && layer.mlp.experts->shared_router; },
      .reads = Role::kMlpNorm,
+     .needs_float32 = true,
      .after_mixing = true},
     kShared[0],
     kShared[1],
@@ -247,20 +281,27 @@ constexpr std::array<RoleRow, 22> kBlockRows{{
     {.role = Role::kMlpPostNorm,
      .kind = Kind::kNorm,
      .shape = hidden_vector,
-     .present = [](const ModelSpec& spec, const LayerSpec& layer) { return spec.post_norms && layer.mlp.exists(); }},
+     .present = [](const ModelSpec& spec, const LayerSpec& layer) { return spec.post_norms && layer.mlp.exists(); },
+     .read_by_linears_only = adds_to_stream},
     {.role = Role::kTokenInputGate,
      .shape = [](const ModelSpec& spec,
                  const LayerSpec&) { return MatrixShape{token_input_size(spec), spec.hidden_size}; },
      .present = has_token_inputs,
+     .carries_token_inputs = true,
      .after_mixing = true,
      .why_bias_stays = activation_follows},
     {.role = Role::kTokenInputOutput,
      .shape = [](const ModelSpec& spec,
                  const LayerSpec&) { return MatrixShape{spec.hidden_size, token_input_size(spec)}; },
      .present = has_token_inputs,
+     .carries_token_inputs = true,
      .writes_stream = true,
      .after_mixing = true},
-    {.role = Role::kTokenInputPostNorm, .kind = Kind::kNorm, .shape = hidden_vector, .present = has_token_inputs},
+    {.role = Role::kTokenInputPostNorm,
+     .kind = Kind::kNorm,
+     .shape = hidden_vector,
+     .present = has_token_inputs,
+     .read_by_linears_only = adds_to_stream},
     {.role = Role::kLayerScale,
      .kind = Kind::kVector,
      .shape = [](const ModelSpec&, const LayerSpec&) { return MatrixShape{1, 1}; },

@@ -74,6 +74,20 @@ struct QueryGrowthSpec {
   bool operator==(const QueryGrowthSpec&) const = default;
 };
 
+/// A norm of queries and keys, without bias.
+struct HeadNormSpec {
+  enum class Kind {
+    kRms,          ///< RMSNorm over each head, with gains that all heads share
+    kRmsAllHeads,  ///< one RMSNorm over all heads, with a gain for each channel of each head
+    kLayer,        ///< LayerNorm over each head, with gains of its own for each head
+  };
+  Kind kind = Kind::kRms;
+  bool after_rotation = false;  ///< else before
+  bool gain = true;             ///< false: nothing is stored, and the gain is 1
+
+  bool operator==(const HeadNormSpec&) const = default;
+};
+
 /// Softmax attention. Sizes count channels.
 struct AttentionSpec {
   std::size_t heads = 0;
@@ -84,11 +98,7 @@ struct AttentionSpec {
   std::size_t window =
       0;  ///< number of tokens, itself included, that a query attends to: back, or in both directions; 0: all
   std::optional<RopeSpec> rope{};    ///< rotation of queries and keys; empty: none
-  bool query_key_norm = false;       ///< RMSNorm over each head of q and of k, before rotation
-  bool norm_over_heads = false;      ///< that norm is over all heads, with a gain for each channel of each head
-  bool head_layer_norms = false;     ///< that norm is a LayerNorm without bias over each head, each with its own gains
-  bool norm_after_rotation = false;  ///< that norm comes after rotation
-  bool head_norm_gains = true;       ///< false: no gain is stored for that norm; it is 1
+  std::optional<HeadNormSpec> query_key_norm{};  ///< empty: queries and keys have no norm
   std::optional<QueryGrowthSpec> query_growth{};
   bool value_norm = false;       ///< RMSNorm without a gain over each head of v
   bool values_are_keys = false;  ///< values have no projection: they are the keys before their norm and rotation

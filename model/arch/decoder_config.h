@@ -18,24 +18,47 @@
 
 namespace ballast::model {
 
-/// Names of the Llama line: Llama, Mistral, Qwen2, Qwen3 and all that took over its modules.
-inline constexpr std::array<TensorNames, 15> kLlamaNames{{
+/// Returns the names of several lists.
+template <std::size_t... sizes>
+constexpr auto joined_names(const std::array<TensorNames, sizes>&... lists) {
+  std::array<TensorNames, (sizes + ...)> names{};
+  auto end = names.begin();
+  ((end = std::ranges::copy(lists, end).out), ...);
+  return names;
+}
+
+/// Names that the Llama line's modules have in common: embedding, head, attention and MLP.
+inline constexpr std::array<TensorNames, 12> kLlamaModuleNames{{
     {Role::kEmbedding, "model.embed_tokens", "token_embd"},
     {Role::kFinalNorm, "model.norm", "output_norm"},
     {Role::kHead, "lm_head", "output"},
-    {Role::kAttentionNorm, "model.layers.{}.input_layernorm", "blk.{}.attn_norm"},
     {Role::kQuery, "model.layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
     {Role::kKey, "model.layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
     {Role::kValue, "model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
     {Role::kQueryNorm, "model.layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm"},
     {Role::kKeyNorm, "model.layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm"},
-    {Role::kOutputGate, "model.layers.{}.self_attn.g_proj", ""},
     {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
-    {Role::kMlpNorm, "model.layers.{}.post_attention_layernorm", "blk.{}.ffn_norm"},
     {Role::kGate, "model.layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
     {Role::kUp, "model.layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
     {Role::kDown, "model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
 }};
+
+/// Names of Llama, Mistral, Qwen2, Qwen3 and all families that took over Llama's modules and its norms before attention
+/// and MLP.
+inline constexpr auto kLlamaNames =
+    joined_names(kLlamaModuleNames, std::to_array<TensorNames>({
+                                        {Role::kAttentionNorm, "model.layers.{}.input_layernorm", "blk.{}.attn_norm"},
+                                        {Role::kOutputGate, "model.layers.{}.self_attn.g_proj", ""},
+                                        {Role::kMlpNorm, "model.layers.{}.post_attention_layernorm", "blk.{}.ffn_norm"},
+                                    }));
+
+/// Names of families that have Llama's modules, but norms of what attention and MLP return instead of what they read.
+inline constexpr auto kOutputNormNames =
+    joined_names(kLlamaModuleNames,
+                 std::to_array<TensorNames>({
+                     {Role::kAttentionNorm, "model.layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm"},
+                     {Role::kMlpNorm, "model.layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm"},
+                 }));
 
 /// What names may begin with in models that also see, the older beginning last.
 inline constexpr std::array<std::string_view, 2> kTextPrefixes = {"model.language_model.", "language_model.model."};
@@ -47,37 +70,10 @@ files::JsonReader text_config(const files::JsonReader& config);
 /// beside that.
 ModelSpec spec_of_whole(const files::JsonReader& config, ModelSpec text);
 
-/// Names of those that took over its matrices, but normalize what attention and MLP return instead of what they read.
-inline constexpr std::array<TensorNames, 14> kOutputNormNames{{
-    {Role::kEmbedding, "model.embed_tokens", "token_embd"},
-    {Role::kFinalNorm, "model.norm", "output_norm"},
-    {Role::kHead, "lm_head", "output"},
-    {Role::kQuery, "model.layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
-    {Role::kKey, "model.layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
-    {Role::kValue, "model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
-    {Role::kQueryNorm, "model.layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm"},
-    {Role::kKeyNorm, "model.layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm"},
-    {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
-    {Role::kAttentionNorm, "model.layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm"},
-    {Role::kGate, "model.layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
-    {Role::kUp, "model.layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
-    {Role::kDown, "model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
-    {Role::kMlpNorm, "model.layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm"},
-}};
-
 /// Experts' first matrices in one tensor for a layer.
 inline constexpr std::array kGateAndUp = {Role::kExpertGate, Role::kExpertUp};
 inline constexpr std::array<FusedTensor, 1> kFusedExperts{
     {{"model.layers.{}.mlp.experts.gate_up_proj", "", kGateAndUp, FusedTensor::Runs::kOne}}};
-
-/// The names of two lists.
-template <std::size_t a, std::size_t b>
-constexpr std::array<TensorNames, a + b> joined_names(const std::array<TensorNames, a>& first,
-                                                      const std::array<TensorNames, b>& second) {
-  std::array<TensorNames, a + b> names{};
-  std::ranges::copy(second, std::ranges::copy(first, names.begin()).out);
-  return names;
-}
 
 /// A description under way of a model whose layers are alike, or nearly so: what differs is set after finish().
 struct DecoderConfig {

@@ -54,6 +54,7 @@ void check_attention(const ModelSpec& spec, const GgufLine& line) {
   }
   const AttentionSpec& attention = *first.attention();
   const double root = std::sqrt(static_cast<double>(attention.head_size));
+  const bool normed = attention.query_key_norm.has_value();
   const AttentionSpec plain = {.heads = attention.heads,
                                .kv_heads = attention.kv_heads,
                                .head_size = attention.head_size,
@@ -61,7 +62,7 @@ void check_attention(const ModelSpec& spec, const GgufLine& line) {
                                .scale = attention.scale,
                                .window = line.window,
                                .rope = attention.rope,
-                               .query_key_norm = attention.query_key_norm,
+                               .query_key_norm = normed ? std::optional(HeadNormSpec{}) : std::nullopt,
                                .score_cap = line.score_cap};
   const double scale = line.attention_scale == 0 ? 1 / root : line.attention_scale;
   if (!(attention == plain) || !nearly(attention.scale, scale, 1e-6)) {

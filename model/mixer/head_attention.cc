@@ -155,8 +155,9 @@ void HeadAttention::add_output_gate(LinearOutputs& outputs, BlockActivations& ac
 
 void HeadAttention::normalize_heads(const BlockPass& pass, const HeadRow& layout) const {
   const AttentionSpec& spec = *pass.layer.attention();
+  const HeadNormSpec& heads_norm = *spec.query_key_norm;
   const auto normalize = [&](float* rows, std::size_t heads, std::size_t stride, const Norm& norm) {
-    if (spec.head_layer_norms) {
+    if (heads_norm.kind == HeadNormSpec::Kind::kLayer) {
       return kernels::layer_norm_heads(rows, pass.tokens, heads, spec.head_size, stride, norm.gain.data(),
                                        norm.epsilon);
     }
@@ -168,7 +169,7 @@ void HeadAttention::normalize_heads(const BlockPass& pass, const HeadRow& layout
   float* rows = pass.activations.query_key_value.data();
   normalize(rows, spec.heads, layout.size, query_norm_);
   if (layout.own_kv_heads > 0) normalize(rows + layout.keys, spec.kv_heads, layout.size, key_norm_);
-  if (spec.norm_after_rotation && has_sink_queries(pass)) {
+  if (heads_norm.after_rotation && has_sink_queries(pass)) {
     normalize(pass.activations.sink_queries.data(), spec.heads, layout.keys, query_norm_);
   }
 }
@@ -180,9 +181,9 @@ void HeadAttention::norm_and_rotate_heads(const BlockPass& pass, const HeadRow& 
     kernels::rms_norm_heads(pass.activations.query_key_value.data() + layout.values, pass.tokens, spec.kv_heads,
                             spec.value_size, layout.size, nullptr, static_cast<float>(pass.spec.norm.epsilon));
   }
-  if (has_head_norms() && !spec.norm_after_rotation) normalize_heads(pass, layout);
+  if (spec.query_key_norm && !spec.query_key_norm->after_rotation) normalize_heads(pass, layout);
   apply_rope(pass, layout);
-  if (has_head_norms() && spec.norm_after_rotation) normalize_heads(pass, layout);
+  if (spec.query_key_norm && spec.query_key_norm->after_rotation) normalize_heads(pass, layout);
   if (!spec.query_growth) return;
   scale_queries_by_position(pass, pass.activations.query_key_value.data(), layout.keys, layout.size);
   if (has_sink_queries(pass))

@@ -55,6 +55,17 @@ std::size_t add_gated_outputs(const BlockPass& pass, const GatedRows& rows, cons
 /// Returns rates that are stored as logarithms.
 std::vector<float> decay_rates(const std::vector<float>& logarithms);
 
+/// RoleRow::read_by_linears_only of a norm before the gate.
+inline FoldLegality read_after_gate(const ModelSpec& /*spec*/, const LayerSpec& /*layer*/) {
+  return {true, "a gate multiplies it by element, then only a linear reads it"};
+}
+
+/// Returns the row of a linear that says how a memory changes.
+constexpr RoleRow in_float32(RoleRow row) {
+  row.needs_float32 = true;
+  return row;
+}
+
 inline float softplus(float x) {
   return x > 20.0F ? x : std::log1p(std::exp(x));  // beyond that they are the same float
 }

@@ -13,7 +13,7 @@
 namespace ballast::model {
 
 inline bool has_head_norms(const ModelSpec& /*spec*/, const LayerSpec& layer) {
-  return layer.attention()->query_key_norm;
+  return layer.attention()->query_key_norm.has_value();
 }
 
 /// A layer that reads another's keys has none, and no values.
@@ -25,7 +25,7 @@ inline bool has_own_keys(const ModelSpec& /*spec*/, const LayerSpec& layer) {
 template <std::size_t AttentionSpec::* heads>
 MatrixShape head_gains(const ModelSpec& /*spec*/, const LayerSpec& layer) {
   const AttentionSpec& attention = *layer.attention();
-  const bool of_each = attention.norm_over_heads || attention.head_layer_norms;
+  const bool of_each = attention.query_key_norm->kind != HeadNormSpec::Kind::kRms;
   return {1, attention.head_size * (of_each ? attention.*heads : 1)};
 }
 
@@ -37,13 +37,23 @@ Shape stored_head_gains(const ModelSpec& /*spec*/, const LayerSpec& layer) {
 
 inline NormSpec head_norm(const ModelSpec& spec, const LayerSpec& layer) {
   NormSpec norm = spec.norm;
-  norm.kind = layer.attention()->head_layer_norms ? NormSpec::Kind::kLayer : NormSpec::Kind::kRms;
+  const HeadNormSpec& heads = *layer.attention()->query_key_norm;
+  norm.kind = heads.kind == HeadNormSpec::Kind::kLayer ? NormSpec::Kind::kLayer : NormSpec::Kind::kRms;
   norm.bias = false;
-  if (!layer.attention()->head_norm_gains) {
+  if (!heads.gain) {
     norm.gain = false;
     norm.gain_offset = 0;
   }
   return norm;
+}
+
+/// Queries and keys meet in the score, so no linear can take the gains of their norms.
+inline FoldLegality head_norm_reader(const ModelSpec& /*spec*/, const LayerSpec& layer) {
+  const AttentionSpec& attention = *layer.attention();
+  if (attention.rope && !attention.query_key_norm->after_rotation) {
+    return {false, "the rotation follows, and commutes only with equal gains in both channels of a pair"};
+  }
+  return {false, "the score follows, no linear"};
 }
 
 inline const char* why_query_bias_stays(const LayerSpec& layer) {
@@ -65,7 +75,8 @@ inline constexpr RoleRow kQueryNormRow = {.role = Role::kQueryNorm,
                                           .shape = head_gains<&AttentionSpec::heads>,
                                           .present = has_head_norms,
                                           .stored_shape = stored_head_gains<&AttentionSpec::heads>,
-                                          .norm = head_norm};
+                                          .norm = head_norm,
+                                          .read_by_linears_only = head_norm_reader};
 
 inline constexpr RoleRow kKeyNormRow = {
     .role = Role::kKeyNorm,
@@ -74,7 +85,8 @@ inline constexpr RoleRow kKeyNormRow = {
     .present = [](const ModelSpec& spec,
                   const LayerSpec& layer) { return has_head_norms(spec, layer) && has_own_keys(spec, layer); },
     .stored_shape = stored_head_gains<&AttentionSpec::kv_heads>,
-    .norm = head_norm};
+    .norm = head_norm,
+    .read_by_linears_only = head_norm_reader};
 
 inline constexpr RoleRow kSinkLogitsRow = {
     .role = Role::kSinkLogits,

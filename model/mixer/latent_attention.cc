@@ -209,6 +209,10 @@ NormSpec latent_norm(const ModelSpec& spec, const LayerSpec& layer) {
           .gain_offset = spec.norm.gain_offset};
 }
 
+FoldLegality latent_norm_reader(const ModelSpec& /*spec*/, const LayerSpec& /*layer*/) {
+  return {true, "only linears read the latent vector"};
+}
+
 const char* latent_norm_follows(const LayerSpec& /*layer*/) {
   return "the latent vector's norm follows";
 }
@@ -225,7 +229,8 @@ constexpr std::array<RoleRow, 10> kRoles{{
      .kind = RoleRow::Kind::kNorm,
      .shape = [](const ModelSpec&, const LayerSpec& layer) { return MatrixShape{1, layer.latent()->query_rank}; },
      .present = has_query_latent,
-     .norm = latent_norm},
+     .norm = latent_norm,
+     .read_by_linears_only = latent_norm_reader},
     {.role = Role::kQuery,
      .shape =
          [](const ModelSpec& spec, const LayerSpec& layer) {
@@ -255,7 +260,8 @@ constexpr std::array<RoleRow, 10> kRoles{{
     {.role = Role::kKeyValueDownNorm,
      .kind = RoleRow::Kind::kNorm,
      .shape = [](const ModelSpec&, const LayerSpec& layer) { return MatrixShape{1, layer.latent()->key_value_rank}; },
-     .norm = latent_norm},
+     .norm = latent_norm,
+     .read_by_linears_only = latent_norm_reader},
     {.role = Role::kKey,
      .shape =
          [](const ModelSpec&, const LayerSpec& layer) {

@@ -199,7 +199,7 @@ constexpr std::array<RoleRow, 12> kRoles{{
     biased_input_linear<value_channels>(Role::kMambaValue, convolution_follows),
     biased_input_linear<key_channels>(Role::kMambaKey, convolution_follows),
     biased_input_linear<key_channels>(Role::kMambaQuery, convolution_follows),
-    biased_input_linear<heads>(Role::kMambaStep, softplus_follows),
+    in_float32(biased_input_linear<heads>(Role::kMambaStep, softplus_follows)),
     taps_row<taps_shape>(Role::kMambaConvolution),
     convolution_bias_row(),
     vector_row<heads>(Role::kMambaStepBias),
@@ -210,7 +210,12 @@ constexpr std::array<RoleRow, 12> kRoles{{
      .shape = [](const ModelSpec&, const LayerSpec& layer) { return MatrixShape{1, value_channels(layer)}; },
      .present = [](const ModelSpec&,
                    const LayerSpec& layer) { return mamba_of(layer).norm != Mamba2Spec::Norm::kNone; },
-     .norm = [](const ModelSpec&, const LayerSpec& layer) { return NormSpec{.epsilon = mamba_of(layer).epsilon}; }},
+     .norm = [](const ModelSpec&, const LayerSpec& layer) { return NormSpec{.epsilon = mamba_of(layer).epsilon}; },
+     .read_by_linears_only =
+         [](const ModelSpec& spec, const LayerSpec& layer) {
+           if (mamba_of(layer).norm == Mamba2Spec::Norm::kBeforeGate) return read_after_gate(spec, layer);
+           return FoldLegality{true, "only the output projection reads it"};
+         }},
     {.role = Role::kMambaOutput,
      .shape = [](const ModelSpec& spec,
                  const LayerSpec& layer) { return MatrixShape{spec.hidden_size, value_channels(layer)}; },

@@ -107,7 +107,9 @@ void read_written_spec(const files::JsonReader& config, ModelSpec& spec) {
   spec.norm.kind = norm == "rms" ? NormSpec::Kind::kRms : NormSpec::Kind::kLayer;
   spec.norm.bias = config.flag("norm_bias");
   spec.norm.gain = true;
-  for_each_attention(spec, [](AttentionSpec& attention) { attention.head_norm_gains = true; });
+  for_each_attention(spec, [](AttentionSpec& attention) {
+    if (attention.query_key_norm) attention.query_key_norm->gain = true;
+  });
   spec.norm.gain_offset = 0;
   if (!config.flag("head", true)) {
     spec.has_head = false;

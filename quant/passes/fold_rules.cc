@@ -12,55 +12,17 @@ using model::Role;
 
 namespace {
 
-constexpr const char* kTiedHead = "the head is the embedding, which is also read without this norm (--untie-head)";
-
-constexpr const char* kGateThenLinear = "a gate multiplies it by element, then only a linear reads it";
-
-constexpr const char* kAddsToStream = "what it writes is added to the residual stream";
-
 /// Whether only linears read what a norm writes.
 FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role norm) {
-  switch (norm) {
-    case Role::kQueryNorm:
-    case Role::kKeyNorm:
-      if (spec.layers[layer].attention()->rope && !spec.layers[layer].attention()->norm_after_rotation) {
-        return {false, "the rotation follows, and commutes only with equal gains in both channels of a pair"};
-      }
-      return {false, "the score follows, no linear"};
-    case Role::kEmbeddingNorm:
-      return {false, "it writes the residual stream itself, which all blocks add to"};
-    case Role::kTokenInputNorm:
-      return {false, "a row of a table is added to what it writes"};
-    case Role::kAttentionPostNorm:
-    case Role::kMlpPostNorm:
-    case Role::kSharedPostNorm:
-    case Role::kExpertsPostNorm:
-    case Role::kTokenInputPostNorm:
-      return {false, kAddsToStream};
-    case Role::kQueryDownNorm:
-    case Role::kKeyValueDownNorm:
-      return {true, "only linears read the latent vector"};
-    case Role::kDeltaNorm:
-      return {true, kGateThenLinear};
-    case Role::kMambaNorm:
-      if (spec.layers[layer].mamba()->norm == Mamba2Spec::Norm::kBeforeGate) return {true, kGateThenLinear};
-      return {true, "only the output projection reads it"};
-    case Role::kHeadNorm:
-      if (spec.tied_embeddings) return {false, kTiedHead};
-      return {true, "only the head reads it"};
-    case Role::kFinalNorm:
-      if (!spec.has_head) return {false, "what it writes is what the model gives"};
-      if (spec.head_transform) return {true, "only the head's transform reads it"};
-      if (spec.tied_embeddings) return {false, kTiedHead};
-      return {true, "only the head reads it"};
-    default:
-      if (spec.layout == BlockLayout::kPostNorm) {
-        return {false, "it writes the residual stream itself, which is read and added to further on"};
-      }
-      if (spec.layout == BlockLayout::kOutputNorm) return {false, kAddsToStream};
-      if (spec.layout == BlockLayout::kParallelShared) return {true, "only attention's and MLP's linears read it"};
-      return {true, "only linears read it"};
+  const LayerSpec& own = spec.layers[layer];
+  const model::RoleRow& row = model::role_row(own, norm);
+  if (row.read_by_linears_only != nullptr) return row.read_by_linears_only(spec, own);
+  if (spec.layout == BlockLayout::kPostNorm) {
+    return {false, "it writes the residual stream itself, which is read and added to further on"};
   }
+  if (spec.layout == BlockLayout::kOutputNorm) return {false, "what it writes is added to the residual stream"};
+  if (spec.layout == BlockLayout::kParallelShared) return {true, "only attention's and MLP's linears read it"};
+  return {true, "only linears read it"};
 }
 
 /// Whether a mixer reads the residual stream without a norm.

@@ -46,17 +46,6 @@ std::vector<Strength> candidate_strengths() {
   return candidates;
 }
 
-/// What writes a linear's input in an MLP and could take a factor per row.
-struct ProducerRole {
-  Role reader;
-  Role producer;
-};
-constexpr std::array<ProducerRole, 3> kMlpProducers{{
-    {Role::kDown, Role::kUp},
-    {Role::kSharedDown, Role::kSharedUp},
-    {Role::kExpertDown, Role::kExpertUp},
-}};
-
 /// The matrix that writes an input, if its rows can take factors.
 struct Producer {
   WorkingLinear* linear = nullptr;
@@ -131,9 +120,9 @@ class Smooth : public Pass {
     if (path && path->output == reader.role) {
       return path->scaling.legal ? Producer{block.find(path->value), HeadSharing(*path)} : Producer{};
     }
-    const auto it = std::ranges::find(kMlpProducers, reader.role, &ProducerRole::reader);
-    if (it == kMlpProducers.end() || !up_scaling(layer.mlp).legal) return {};
-    return {.linear = block.find(it->producer, reader.expert)};
+    const std::optional<Role> producer = model::role_row(layer, reader.role).producer;
+    if (!producer || !up_scaling(layer.mlp).legal) return {};
+    return {.linear = block.find(*producer, reader.expert)};
   }
 
   /// One factor per channel of the input, or none where leaving it alone is best, or in a plan.

@@ -1,5 +1,6 @@
 #include "quant/search/default_format.h"
 
+#include "model/role_table.h"
 #include "quant/working_block.h"
 
 namespace ballast::quant {
@@ -27,25 +28,14 @@ WeightFormat promote_format(const WeightFormat& format, float absmax) {
   return sixteen_bits(absmax);
 }
 
-/// A few rows that choose experts, or say how a memory changes.
-bool needs_float32(Role role) {
-  return role == Role::kRouter || role == Role::kSharedRouter || role == Role::kDeltaStrength ||
-         role == Role::kDeltaDecay || role == Role::kMambaStep;
-}
-
-/// What each layer gets of a token comes and goes through matrices of a few percent of the layer's weights.
-bool carries_token_inputs(Role role) {
-  return role == Role::kTokenInputProjection || role == Role::kTokenInputGate || role == Role::kTokenInputOutput;
-}
-
 }  // namespace
 
 WeightFormat default_format(const Recipe& recipe, const ModelSpec& spec, Role role, float absmax) {
   if (role == Role::kHead) return recipe.head;
-  if (needs_float32(role) && recipe.linears.quantizes()) {
+  if (model::role_row(role).needs_float32 && recipe.linears.quantizes()) {
     return {.kind = WeightFormat::Kind::kF32};
   }
-  if (carries_token_inputs(role) && recipe.linears.quantizes()) return sixteen_bits(absmax);
+  if (model::role_row(role).carries_token_inputs && recipe.linears.quantizes()) return sixteen_bits(absmax);
   const WeightFormat& format = is_embedding(role) ? recipe.embedding : recipe.linears;
   // With a target size, measured costs decide.
   return model::has_experts(spec) && recipe.target_bytes == 0 && !is_routed_expert(role)

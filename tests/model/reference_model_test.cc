@@ -145,11 +145,11 @@ TEST_CASE("a block of any make is what the spec says") {
     attention.rope.reset();
     if (coin()) attention.rope = RopeSpec{.rotary_size = 2 + 2 * (random() % 3)};
     if (coin()) attention.window = 1 + random() % 9;
-    attention.query_key_norm = coin();
-    attention.norm_over_heads = coin();
-    attention.head_layer_norms = coin();
-    attention.norm_after_rotation = coin();
-    attention.head_norm_gains = coin();
+    if (coin()) {
+      using enum HeadNormSpec::Kind;
+      const HeadNormSpec::Kind kinds[] = {kRms, kRmsAllHeads, kLayer};
+      attention.query_key_norm = HeadNormSpec{.kind = kinds[random() % 3], .after_rotation = coin(), .gain = coin()};
+    }
     if (coin()) attention.query_growth = QueryGrowthSpec{.slope = 0.7, .length = 3, .offset = coin() ? 1.0 : 0.0};
     attention.output_gate = coin();
     attention.head_gates = coin();

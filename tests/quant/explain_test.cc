@@ -72,7 +72,10 @@ ModelSpec gpt_neox() {
 ModelSpec qwen3_next() {
   ModelSpec spec = decoder("qwen3_next");
   spec.biases = {.query = true, .key = true, .value = true, .attention_output = true};
-  for_each_attention(spec, [](AttentionSpec& attention) { attention.query_key_norm = attention.output_gate = true; });
+  for_each_attention(spec, [](AttentionSpec& attention) {
+    attention.query_key_norm = HeadNormSpec{};
+    attention.output_gate = true;
+  });
   return spec;
 }
 

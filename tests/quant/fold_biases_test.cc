@@ -127,7 +127,7 @@ TEST_CASE("after an output gate and a key norm nothing is folded") {
   for (const bool head_gates : {false, true}) {
     ModelSpec spec = test::small_spec();
     spec.biases = {.query = true, .key = true, .value = true, .output_gate = head_gates, .attention_output = true};
-    test::attention_of(spec).query_key_norm = true;
+    test::attention_of(spec).query_key_norm = HeadNormSpec{};
     test::attention_of(spec).output_gate = true;
     test::attention_of(spec).head_gates = head_gates;
     Folded folded = fold(spec);

@@ -73,7 +73,7 @@ TEST_CASE("a channel whose bias would not survive the division keeps its gain") 
 
 TEST_CASE("norms of queries and keys keep their gain") {
   ModelSpec spec = test::small_spec();
-  test::attention_of(spec).query_key_norm = true;
+  test::attention_of(spec).query_key_norm = HeadNormSpec{};
   WorkingBlock block;
   check_same(fold(spec, block, [](WorkingBlock&) {}));
   for (const WorkingNorm& norm : block.norms) {

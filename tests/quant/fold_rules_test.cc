@@ -99,7 +99,7 @@ TEST_CASE("where part of a head is rotated the rest of the keys' bias is dropped
 
 TEST_CASE("a key norm keeps the keys' bias even where nothing is rotated") {
   ModelSpec spec = gpt2();
-  for_each_attention(spec, [](AttentionSpec& attention) { attention.query_key_norm = true; });
+  for_each_attention(spec, [](AttentionSpec& attention) { attention.query_key_norm = HeadNormSpec{}; });
   CHECK(key_bias_drop(spec.layers.back()).drop == Drop::kNone);
   CHECK(key_bias_drop(spec.layers.back()).reason == Contains("key norm"));
   CHECK(!gain_fold(spec_of("qwen3"), kLast, Role::kKeyNorm).legal);
@@ -109,7 +109,7 @@ TEST_CASE("a key norm keeps the keys' bias even where nothing is rotated") {
 TEST_CASE("the gain of a norm after the rotation stays for the score that follows") {
   ModelSpec spec = spec_of("qwen3");
   CHECK(gain_fold(spec, kLast, Role::kKeyNorm).reason == Contains("the rotation follows"));
-  for_each_attention(spec, [](AttentionSpec& attention) { attention.norm_after_rotation = true; });
+  for_each_attention(spec, [](AttentionSpec& attention) { attention.query_key_norm->after_rotation = true; });
   CHECK(!gain_fold(spec, kLast, Role::kKeyNorm).legal);
   CHECK(gain_fold(spec, kLast, Role::kKeyNorm).reason == Contains("the score follows"));
 }

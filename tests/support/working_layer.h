@@ -119,7 +119,7 @@ inline LayerValues run_layer(const ModelSpec& spec, quant::WorkingBlock block, c
                       .kv_heads = sizes.kv_heads,
                       .head_size = sizes.head_size,
                       .rotary_size = sizes.rope ? sizes.rope->rotary_size : 0,
-                      .query_key_norm = sizes.query_key_norm};
+                      .query_key_norm = sizes.query_key_norm.has_value()};
   for (const quant::WorkingNorm& norm : block.norms) {
     if (norm.role == Role::kAttentionNorm) attention_norm = &norm;
     if (norm.role == Role::kMlpNorm) mlp_norm = &norm;

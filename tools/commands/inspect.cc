@@ -95,10 +95,12 @@ std::string attention_line(const ModelSpec& spec) {
   }
   if (!spec.causal) line += ", both ways";
   if (attention->query_key_norm) line += ", norm on q and k";
-  if (attention->query_key_norm && attention->norm_over_heads) line += " over all heads";
+  if (attention->query_key_norm && attention->query_key_norm->kind == HeadNormSpec::Kind::kRmsAllHeads) {
+    line += " over all heads";
+  }
   if (attention->score_cap > 0) line += ", scores capped at " + report::number(attention->score_cap);
   if (attention->sink_logits) line += ", a logit of each head's own in the softmax";
-  if (attention->query_key_norm && attention->norm_after_rotation) line += " after rotation";
+  if (attention->query_key_norm && attention->query_key_norm->after_rotation) line += " after rotation";
   if (attention->query_growth) {
     line += ", queries grow every " + report::number(attention->query_growth->length) + " tokens";
   }

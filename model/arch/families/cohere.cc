@@ -22,7 +22,9 @@ DecoderConfig describe_common(const files::JsonReader& config, double theta) {
 
 ModelSpec describe_cohere(const files::JsonReader& config) {
   DecoderConfig decoder = describe_common(config, 500000.0);
-  decoder.attention.query_key_norm = decoder.attention.head_layer_norms = config.flag("use_qk_norm", false);
+  if (config.flag("use_qk_norm", false)) {
+    decoder.attention.query_key_norm = HeadNormSpec{.kind = HeadNormSpec::Kind::kLayer};
+  }
   return decoder.finish();
 }
 

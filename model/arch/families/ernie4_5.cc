@@ -22,7 +22,7 @@ constexpr std::array<TensorNames, 2> kCorrections{{
     {Role::kRouterCorrection, "model.layers.{}.mlp.moe_statics.e_score_correction_bias", ""},
     {Role::kRouterCorrection, "model.layers.{}.mlp.gate.moe_statics.e_score_correction_bias", ""},
 }};
-constexpr auto kMixtureNames = joined_names(joined_names(kLlamaNames, kCorrections), kSharedExpertNames);
+constexpr auto kMixtureNames = joined_names(kLlamaNames, kCorrections, kSharedExpertNames);
 
 ModelSpec describe_dense(const files::JsonReader& config) {
   DecoderConfig decoder = read_llama_line(config, kDefaults);

@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::array<TensorNames, 1> kOtherCorrection{
     {{Role::kRouterCorrection, "model.layers.{}.mlp.e_score_correction_bias", ""}}};
-constexpr auto kMixtureNames = joined_names(joined_names(kLlamaNames, kOtherCorrection), kSharedExpertNames);
+constexpr auto kMixtureNames = joined_names(kLlamaNames, kOtherCorrection, kSharedExpertNames);
 
 ModelSpec describe_common(const files::JsonReader& config, BlockLayout layout) {
   constexpr std::size_t kPattern = 4;
   DecoderConfig decoder = read_llama_line(config, {.epsilon = 1e-5, .heads = {.kv_heads = 32}});
   decoder.spec.layout = layout;
-  decoder.attention.query_key_norm = true;
+  decoder.attention.query_key_norm = HeadNormSpec{};
   ModelSpec spec = decoder.finish();
   if (config.json().contains("sliding_window") && !config.has("sliding_window")) {
     check_layer_types(config, spec.layers.size(), {"full_attention"});

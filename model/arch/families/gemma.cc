@@ -97,7 +97,7 @@ bool is_headless(const files::JsonReader& config) {
 ModelSpec describe_gemma3(const files::JsonReader& config) {
   DecoderConfig decoder = describe_with_windows(config, 131072);
   decoder.spec.post_norms = true;
-  decoder.attention.query_key_norm = true;
+  decoder.attention.query_key_norm = HeadNormSpec{};
   decoder.spec.logit_cap = read_gemma_cap(config, "final_logit_softcapping", 0.0);
   if (config.has("attn_logit_softcapping")) config.fail("attn_logit_softcapping", "is not supported");
   if (sees_both_ways(config)) {

@@ -165,7 +165,7 @@ ModelSpec describe(const files::JsonReader& config) {
   decoder.spec.layer_scales = true;
   decoder.spec.logit_cap = read_gemma_cap(config, "final_logit_softcapping", 0.0);
   decoder.attention.scale = 1.0;
-  decoder.attention.query_key_norm = true;
+  decoder.attention.query_key_norm = HeadNormSpec{};
   decoder.attention.value_norm = true;
   const bool shared = config.flag("attention_k_eq_v", false);
   std::vector<bool> sliding = read_sliding_layers(config, decoder.layers, kPattern);

@@ -40,7 +40,7 @@ constexpr std::array<TensorNames, 3> kSharedNames{{
     {Role::kSharedUp, "model.layers.{}.shared_mlp.up_linear", "blk.{}.ffn_up_shexp"},
     {Role::kSharedDown, "model.layers.{}.shared_mlp.output_linear", "blk.{}.ffn_down_shexp"},
 }};
-constexpr auto kMixtureNames = joined_names(joined_names(kLlamaNames, kGraniteExpertNames), kSharedNames);
+constexpr auto kMixtureNames = joined_names(kLlamaNames, kGraniteExpertNames, kSharedNames);
 constexpr std::array kSharedGateAndUp = {Role::kSharedGate, Role::kSharedUp};
 constexpr std::array<FusedTensor, 3> kFused{{
     kFusedGraniteExperts[0],

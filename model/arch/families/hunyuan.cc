@@ -38,15 +38,13 @@ constexpr std::array<TensorNames, 5> kPublishedNames{{
 }};
 constexpr std::array<TensorNames, 1> kOtherCorrection{
     {{Role::kRouterCorrection, "model.layers.{}.mlp.e_score_correction_bias", ""}}};
-constexpr auto kHy3Names =
-    joined_names(joined_names(kLlamaNames, kPublishedNames), joined_names(kSharedExpertNames, kOtherCorrection));
+constexpr auto kHy3Names = joined_names(kLlamaNames, kPublishedNames, kSharedExpertNames, kOtherCorrection);
 
 DecoderConfig describe_common(const files::JsonReader& config) {
   if (!config.flag("use_qk_norm", true)) config.fail("use_qk_norm", "false is not supported");
   if (config.flag("use_cla", false)) config.fail("use_cla", "true is not supported");
   DecoderConfig decoder = read_llama_line(config, {.epsilon = 1e-5, .rope = {.ntk_alpha = true}});
-  decoder.attention.query_key_norm = true;
-  decoder.attention.norm_after_rotation = true;
+  decoder.attention.query_key_norm = HeadNormSpec{.after_rotation = true};
   read_attention_biases(config, decoder.spec.biases);
   return decoder;
 }
@@ -93,7 +91,7 @@ ModelSpec describe_hy3(const files::JsonReader& config) {
   DecoderConfig decoder = read_llama_line(
       config,
       {.context = 131072, .epsilon = 1e-5, .heads = {.kv_heads = 8, .head_size = 128}, .rope = {.theta = 11158840.0}});
-  decoder.attention.query_key_norm = true;
+  decoder.attention.query_key_norm = HeadNormSpec{};
   read_attention_biases(config, decoder.spec.biases);
   ModelSpec spec = decoder.finish();
   ExpertSpec experts = read_shared_experts(config, {.count = "num_experts",

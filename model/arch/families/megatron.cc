@@ -89,7 +89,7 @@ ModelSpec describe(const files::JsonReader& config) {
   spec.norm.bias = norm == "LayerNorm";
   spec.norm.epsilon = config.positive("layernorm_epsilon", 1e-5);
   spec.norm.gain_offset = either(config, "apply_layernorm_1p", "layernorm_zero_centered_gamma") ? 1.0 : 0.0;
-  decoder.attention.query_key_norm = config.flag("qk_layernorm", false);
+  if (config.flag("qk_layernorm", false)) decoder.attention.query_key_norm = HeadNormSpec{};
   if (decoder.attention.query_key_norm && spec.norm.kind != NormSpec::Kind::kRms) {
     config.fail("qk_layernorm", "true is only supported with normalization 'RMSNorm'");
   }

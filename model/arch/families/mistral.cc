@@ -55,7 +55,7 @@ ModelSpec describe_mistral3(const files::JsonReader& config) {
 
 // Where there are images, the head's name begins otherwise, too.
 constexpr std::array<TensorNames, 1> kOtherHead{{{Role::kHead, "language_model.lm_head", ""}}};
-constexpr auto kNamesBesideImages = joined_names(joined_names(kLlamaNames, kOtherHead), kLatentMixtureNames);
+constexpr auto kNamesBesideImages = joined_names(kLlamaNames, kOtherHead, kLatentMixtureNames);
 
 nlohmann::json ministral3_from_gguf(const files::GgufFile& file) {
   nlohmann::json config = llama_line_from_gguf(file, "mistral3");

@@ -27,8 +27,7 @@ ModelSpec describe(const files::JsonReader& config) {
   const bool uncapped = config.json().contains("final_logit_softcapping") && !config.has("final_logit_softcapping");
   if (!uncapped) spec.logit_cap = config.positive("final_logit_softcapping", kCap);
   read_attention_biases(config, spec.biases);
-  decoder.attention.query_key_norm = true;
-  decoder.attention.norm_after_rotation = true;
+  decoder.attention.query_key_norm = HeadNormSpec{.after_rotation = true};
   decoder.attention.rope->backwards = true;
   decoder.mlp.gated = false;
   return decoder.finish();

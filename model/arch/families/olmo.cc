@@ -29,8 +29,7 @@ ModelSpec describe_olmo(const files::JsonReader& config) {
 // What all have in common.
 DecoderConfig describe_common(const files::JsonReader& config, std::size_t context) {
   DecoderConfig decoder = read_llama_line(config, {.context = context, .epsilon = 1e-5});
-  decoder.attention.query_key_norm = true;
-  decoder.attention.norm_over_heads = true;
+  decoder.attention.query_key_norm = HeadNormSpec{.kind = HeadNormSpec::Kind::kRmsAllHeads};
   read_attention_biases(config, decoder.spec.biases);
   return decoder;
 }

@@ -16,7 +16,7 @@ ModelSpec describe(const files::JsonReader& config) {
   if (!config.has("head_dim")) config.fail("head_dim", "missing");
   DecoderConfig decoder = read_llama_line(config);
   read_attention_biases(config, decoder.spec.biases);
-  decoder.attention.query_key_norm = true;
+  decoder.attention.query_key_norm = HeadNormSpec{};
   ModelSpec spec = decoder.finish();
   if (config.flag("use_sliding_window", false)) set_windows(spec, read_windows_above(config, decoder.layers));
   return spec;

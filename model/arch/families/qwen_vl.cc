@@ -31,7 +31,7 @@ ModelSpec describe_qwen3(const files::JsonReader& config) {
   const files::JsonReader text = text_config(config);
   DecoderConfig decoder = read_llama_line(
       text, {.context = 128000, .heads = {.kv_heads = 32, .head_size = 128}, .rope = {.theta = 500000.0}});
-  decoder.attention.query_key_norm = true;
+  decoder.attention.query_key_norm = HeadNormSpec{};
   read_attention_biases(text, decoder.spec.biases);
   return finish(config, decoder);
 }

@@ -25,7 +25,9 @@ ModelSpec describe(const files::JsonReader& config) {
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-5), .bias = true};
   if (config.flag("use_parallel_residual", false)) spec.layout = BlockLayout::kParallelShared;
   spec.biases.query = spec.biases.key = spec.biases.value = config.flag("use_qkv_bias", false);
-  decoder.attention.query_key_norm = decoder.attention.head_layer_norms = config.flag("qk_layernorm", false);
+  if (config.flag("qk_layernorm", false)) {
+    decoder.attention.query_key_norm = HeadNormSpec{.kind = HeadNormSpec::Kind::kLayer};
+  }
   return decoder.finish();
 }
 

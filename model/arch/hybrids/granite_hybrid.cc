@@ -29,7 +29,7 @@ constexpr std::array<TensorNames, 15> kNames{{
     {Role::kSharedUp, "model.layers.{}.shared_mlp.up_proj", ""},
     {Role::kSharedDown, "model.layers.{}.shared_mlp.output_linear", ""},
 }};
-constexpr auto kAllNames = joined_names(joined_names(kNames, kMambaNames), kGraniteExpertNames);
+constexpr auto kAllNames = joined_names(kNames, kMambaNames, kGraniteExpertNames);
 
 constexpr std::array kPlainParts = {Role::kGate, Role::kUp};
 constexpr std::array kSharedParts = {Role::kSharedGate, Role::kSharedUp};

@@ -67,7 +67,7 @@ ModelSpec describe_common(const files::JsonReader& config) {
       config, {.context = 128000, .tied_embeddings = true, .heads = {.kv_heads = 8}, .rope = {.theta = 1e6}});
   decoder.spec.tied_embeddings = config.flag("tie_embedding", decoder.spec.tied_embeddings);
   decoder.spec.norm.epsilon = config.positive("norm_eps", 1e-5);
-  decoder.attention.query_key_norm = true;
+  decoder.attention.query_key_norm = HeadNormSpec{};
   const ShortConvolutionSpec convolution = read_lfm_convolution(config, kWidth, decoder.spec);
   ModelSpec spec = decoder.finish();
   const std::vector<bool> attending = attending_layers(config, decoder.layers);

@@ -76,7 +76,7 @@ ModelSpec describe(const files::JsonReader& config) {
                                                    .heads = {.kv_heads = 4, .head_size = 128}});
   read_attention_biases(config, decoder.spec.biases);
   decoder.spec.post_norms = config.flag("use_sandwich_norm", true);
-  decoder.attention.query_key_norm = true;
+  decoder.attention.query_key_norm = HeadNormSpec{};
   decoder.attention.output_gate = decoder.attention.head_gates = config.flag("use_attention_gate", true);
   const ShortConvolutionSpec convolution = read_lfm_convolution(config, kWidth, decoder.spec);
   ModelSpec spec = decoder.finish();

@@ -47,7 +47,7 @@ ModelSpec describe_qwen_hybrid(const files::JsonReader& config) {
   decoder.attention.rope = read_rope(config, decoder.attention.head_size, {.partial = 0.25});
   read_attention_biases(config, decoder.spec.biases);
   decoder.spec.biases.output_gate = decoder.spec.biases.query;
-  decoder.attention.query_key_norm = true;
+  decoder.attention.query_key_norm = HeadNormSpec{};
   decoder.attention.output_gate = true;
   decoder.spec.norm.gain_offset = 1.0;
   ModelSpec spec = decoder.finish();

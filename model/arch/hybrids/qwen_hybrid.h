@@ -26,7 +26,7 @@ inline constexpr std::array<TensorNames, 12> kQwenDeltaNames{{
     {Role::kDeltaNorm, "model.layers.{}.linear_attn.norm", "blk.{}.ssm_norm"},
     {Role::kDeltaOutput, "model.layers.{}.linear_attn.out_proj", "blk.{}.ssm_out"},
 }};
-inline constexpr auto kQwenHybridNames = joined_names(joined_names(kLlamaNames, kQwenExpertNames), kQwenDeltaNames);
+inline constexpr auto kQwenHybridNames = joined_names(kLlamaNames, kQwenExpertNames, kQwenDeltaNames);
 
 /// q_proj holds the query and the gate of one head after the other.
 inline constexpr std::array kQueryAndGate = {Role::kQuery, Role::kOutputGate};

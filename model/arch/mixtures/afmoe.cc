@@ -55,7 +55,7 @@ ModelSpec describe(const files::JsonReader& config) {
   if (config.flag("mup_enabled", false)) {
     decoder.spec.embedding_scale = std::sqrt(static_cast<double>(decoder.spec.hidden_size));
   }
-  decoder.attention.query_key_norm = true;
+  decoder.attention.query_key_norm = HeadNormSpec{};
   decoder.attention.output_gate = true;
   ModelSpec spec = decoder.finish();
 

@@ -129,7 +129,7 @@ ModelSpec describe_glm4_lite(const files::JsonReader& config) {
 ModelSpec describe_glm4(const files::JsonReader& config) {
   DecoderConfig decoder =
       read_llama_line(config, {.context = 131072, .epsilon = 1e-5, .heads = {.kv_heads = 8}, .rope = {.partial = 0.5}});
-  decoder.attention.query_key_norm = config.flag("use_qk_norm", false);
+  if (config.flag("use_qk_norm", false)) decoder.attention.query_key_norm = HeadNormSpec{};
   BiasSpec& biases = decoder.spec.biases;
   biases.query = biases.key = biases.value = config.flag("attention_bias", false);
   ModelSpec spec = decoder.finish();
@@ -149,7 +149,7 @@ ExpertSpec describe_plain_experts(const files::JsonReader& config, bool normaliz
 
 ModelSpec describe_dots1(const files::JsonReader& config) {
   DecoderConfig decoder = read_llama_line(config, {.heads = {.kv_heads = 32}});
-  decoder.attention.query_key_norm = true;
+  decoder.attention.query_key_norm = HeadNormSpec{};
   read_attention_biases(config, decoder.spec.biases);
   ModelSpec spec = decoder.finish();
   set_experts_from(config.count("first_k_dense_replace", 0), describe_plain_experts(config, false), spec);

@@ -99,9 +99,7 @@ ModelSpec describe_text(const files::JsonReader& config) {
     if (sparse[layer]) spec.layers[layer].mlp.experts = experts;
     AttentionSpec& attention = *spec.layers[layer].attention();
     if (rotated[layer]) {
-      attention.query_key_norm = norms;
-      attention.norm_after_rotation = true;
-      attention.head_norm_gains = false;
+      if (norms) attention.query_key_norm = HeadNormSpec{.after_rotation = true, .gain = false};
     } else {
       attention.rope.reset();
       attention.query_growth = growth;

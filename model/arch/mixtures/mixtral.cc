@@ -50,8 +50,7 @@ ModelSpec describe_minimax_m2(const files::JsonReader& config) {
   DecoderConfig decoder =
       read_llama_line(config, {.context = 196608, .heads = {.kv_heads = 8, .head_size = 128}, .rope = {.theta = 5e6}});
   AttentionSpec& attention = decoder.attention;
-  attention.query_key_norm = true;
-  attention.norm_over_heads = true;
+  attention.query_key_norm = HeadNormSpec{.kind = HeadNormSpec::Kind::kRmsAllHeads};
   if (config.has("rotary_dim")) {
     const double partial = static_cast<double>(config.size("rotary_dim")) / static_cast<double>(attention.head_size);
     attention.rope = read_rope(config, attention.head_size, {.partial = partial, .theta = 5e6});

@@ -32,7 +32,7 @@ ModelSpec describe_qwen3(const files::JsonReader& config) {
   if (!config.has("head_dim")) config.fail("head_dim", "missing");
   DecoderConfig decoder = read_llama_line(config);
   read_attention_biases(config, decoder.spec.biases);
-  decoder.attention.query_key_norm = true;
+  decoder.attention.query_key_norm = HeadNormSpec{};
   ModelSpec spec = decoder.finish();
   set_sparse_layers(config, read_routed_experts(config), spec);
   if (config.flag("use_sliding_window", false)) set_uniform_window(config, 4096, spec);
@@ -56,7 +56,7 @@ ModelSpec describe_qwen2(const files::JsonReader& config) {
 ModelSpec describe_mellum(const files::JsonReader& config) {
   DecoderConfig decoder = read_llama_line(config, {.context = 131072, .heads = {.kv_heads = 4, .head_size = 128}});
   read_attention_biases(config, decoder.spec.biases);
-  decoder.attention.query_key_norm = true;
+  decoder.attention.query_key_norm = HeadNormSpec{};
   ModelSpec spec = decoder.finish();
   ExpertSpec experts = read_routed_experts(config);
   experts.normalize = config.flag("norm_topk_prob", true);

@@ -36,7 +36,9 @@ void check_family(const model::ModelSource& source, const std::string& embedding
   const bool latent = std::ranges::any_of(source.spec().layers, [](const auto& layer) { return layer.latent(); });
   // A tensor for each head, of which ballast makes one.
   const bool head_norms = std::ranges::any_of(source.spec().layers, [](const LayerSpec& layer) {
-    return layer.attention() != nullptr && layer.attention()->head_layer_norms;
+    const AttentionSpec* attention = layer.attention();
+    return attention != nullptr && attention->query_key_norm &&
+           attention->query_key_norm->kind == HeadNormSpec::Kind::kLayer;
   });
   const std::string context = source.checkpoint().path().string();
   if (!plain || latent || head_norms || model::has_experts(source.spec())) {

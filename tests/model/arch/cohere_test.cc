@@ -65,8 +65,8 @@ TEST_CASE("a Cohere may normalize each head of queries and keys with gains of it
   const ModelSpec spec = described(with_field(config_of("cohere"), "use_qk_norm", true));
   const AttentionSpec& attention = test::attention_of(spec);
   CHECK(attention.query_key_norm);
-  CHECK(attention.head_layer_norms);
-  CHECK(!attention.norm_after_rotation);
+  CHECK(attention.query_key_norm->kind == HeadNormSpec::Kind::kLayer);
+  CHECK(!attention.query_key_norm->after_rotation);
 }
 
 }  // namespace ballast::model::cohere_test

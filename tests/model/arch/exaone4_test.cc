@@ -14,7 +14,7 @@ TEST_CASE("EXAONE 4's layers with a window rotate, those without do not") {
   for (std::size_t layer = 0; layer < 4; ++layer) {
     const AttentionSpec& attention = *spec.layers[layer].attention();
     CHECK(attention.query_key_norm);
-    CHECK(!attention.norm_over_heads);
+    CHECK(attention.query_key_norm->kind == HeadNormSpec::Kind::kRms);
     CHECK(attention.window == (layer == 3 ? 0 : 4096));
     CHECK(attention.rope.has_value() == (layer != 3));
   }

@@ -27,7 +27,7 @@ TEST_CASE("Hunyuan normalizes its heads after the rotation") {
   for (const char* type : {"hunyuan_v1_dense", "hunyuan_v1_moe"}) {
     const ModelSpec spec = test::described(config_of(type));
     CHECK(test::attention_of(spec).query_key_norm);
-    CHECK(test::attention_of(spec).norm_after_rotation);
+    CHECK(test::attention_of(spec).query_key_norm->after_rotation);
     CHECK(spec.norm.epsilon == 1e-5);
     CHECK(test::refusal_of_field(config_of(type), "use_qk_norm", false) ==
           "config.json: use_qk_norm: false is not supported");
@@ -73,7 +73,7 @@ TEST_CASE("Hy3 normalizes its heads before the rotation and has DeepSeek-V3's ex
   config["moe_intermediate_size"] = 8;
   const ModelSpec spec = test::described(config);
   CHECK(test::attention_of(spec).query_key_norm);
-  CHECK(!test::attention_of(spec).norm_after_rotation);
+  CHECK(!test::attention_of(spec).query_key_norm->after_rotation);
   CHECK(test::attention_of(spec).rope->theta == 11158840.0);
   CHECK(!spec.layers[0].mlp.experts);
   const ExpertSpec& experts = *spec.layers[1].mlp.experts;

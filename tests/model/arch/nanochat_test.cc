@@ -13,7 +13,7 @@ TEST_CASE("nanochat's norms have no gains, and its heads rotate backwards before
   CHECK(!spec.norm.gain);
   CHECK(spec.embedding_norm);
   CHECK(test::attention_of(spec).query_key_norm);
-  CHECK(test::attention_of(spec).norm_after_rotation);
+  CHECK(test::attention_of(spec).query_key_norm->after_rotation);
   CHECK(test::attention_of(spec).rope->backwards);
   CHECK(!test::mlp_of(spec).gated);
   CHECK(test::mlp_of(spec).activation == Activation::kReluSquared);

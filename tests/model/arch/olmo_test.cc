@@ -46,7 +46,7 @@ TEST_CASE("OLMoE has experts in every layer, and its norms before attention and 
   config["num_experts_per_tok"] = 2;
   const ModelSpec spec = test::described(config);
   CHECK(spec.layout == BlockLayout::kPreNorm);
-  CHECK(test::attention_of(spec).norm_over_heads);
+  CHECK(test::attention_of(spec).query_key_norm->kind == HeadNormSpec::Kind::kRmsAllHeads);
   for (const LayerSpec& layer : spec.layers) {
     CHECK(layer.mlp.experts->size == 40);
     CHECK(!layer.mlp.experts->normalize);
@@ -73,7 +73,7 @@ TEST_CASE("FlexOlmo has OLMo 2's norms and experts in every layer") {
   const ModelSpec spec = test::described(config);
   CHECK(spec.layout == BlockLayout::kOutputNorm);
   CHECK(spec.norm.epsilon == 1e-6);
-  CHECK(test::attention_of(spec).norm_over_heads);
+  CHECK(test::attention_of(spec).query_key_norm->kind == HeadNormSpec::Kind::kRmsAllHeads);
   CHECK(test::attention_of(spec).rope->theta == 500000.0);
   for (const LayerSpec& layer : spec.layers) CHECK(layer.mlp.experts->count == 4);
 }

@@ -38,7 +38,7 @@ TEST_CASE("a StableLM may normalize each head of queries and keys with gains of 
   CHECK(!test::attention_of(described(kConfig)).query_key_norm);
   const ModelSpec spec = described(with_field(kConfig, "qk_layernorm", true));
   CHECK(test::attention_of(spec).query_key_norm);
-  CHECK(test::attention_of(spec).head_layer_norms);
+  CHECK(test::attention_of(spec).query_key_norm->kind == HeadNormSpec::Kind::kLayer);
 }
 
 TEST_CASE("gains that a checkpoint keeps head by head are read as one row") {

@@ -148,11 +148,12 @@ class ReferenceHeads : public ReferenceRoles {
     const AttentionSpec& attention = *spec_.layers[layer].attention();
     const RoleTensor& gains = at(norm_role, layer);
     NormSpec kind = plain_rms(spec_.norm.epsilon);
-    if (!attention.head_norm_gains) kind.gain_offset = 0;
-    if (attention.norm_over_heads && !attention.head_layer_norms) return normalize(kind, gains, row);
+    const HeadNormSpec& norm = *attention.query_key_norm;
+    if (!norm.gain) kind.gain_offset = 0;
+    if (norm.kind == HeadNormSpec::Kind::kRmsAllHeads) return normalize(kind, gains, row);
     for (std::size_t head = 0; head < heads; ++head) {
       RoleTensor own = gains;
-      if (attention.head_layer_norms) {
+      if (norm.kind == HeadNormSpec::Kind::kLayer) {
         kind.kind = NormSpec::Kind::kLayer;
         own.cols = attention.head_size;
         own.weight.erase(own.weight.begin(), own.weight.begin() + static_cast<std::ptrdiff_t>(head * own.cols));
@@ -165,9 +166,11 @@ class ReferenceHeads : public ReferenceRoles {
     const AttentionSpec& attention = *spec_.layers[layer].attention();
     for (std::size_t t = 0; t < rows.size(); ++t) {
       double* row = rows[t].data();
-      if (attention.query_key_norm && !attention.norm_after_rotation) normalize_heads(row, norm_role, layer, heads);
+      if (attention.query_key_norm && !attention.query_key_norm->after_rotation)
+        normalize_heads(row, norm_role, layer, heads);
       for (std::size_t head = 0; head < heads; ++head) rotate(layer, row + head * attention.head_size, t);
-      if (attention.query_key_norm && attention.norm_after_rotation) normalize_heads(row, norm_role, layer, heads);
+      if (attention.query_key_norm && attention.query_key_norm->after_rotation)
+        normalize_heads(row, norm_role, layer, heads);
       if (!attention.query_growth || norm_role != Role::kQueryNorm) continue;
       const QueryGrowthSpec& growth = *attention.query_growth;
       const double steps = std::floor((static_cast<double>(t) + growth.offset) / growth.length);

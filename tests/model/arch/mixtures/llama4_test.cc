@@ -23,13 +23,13 @@ TEST_CASE("Llama 4's layers rotate and normalize heads, but for every fourth, wh
     const AttentionSpec& attention = *spec.layers[layer].attention();
     const bool rotates = layer != 3;
     CHECK(attention.rope.has_value() == rotates);
-    CHECK(attention.query_key_norm == rotates);
+    CHECK(attention.query_key_norm.has_value() == rotates);
     CHECK(attention.query_growth.has_value() == !rotates);
     CHECK(attention.head_size == 128);
     CHECK(attention.kv_heads == 8);
     if (!rotates) continue;
-    CHECK(attention.norm_after_rotation);
-    CHECK(!attention.head_norm_gains);
+    CHECK(attention.query_key_norm->after_rotation);
+    CHECK(!attention.query_key_norm->gain);
     CHECK(attention.rope->theta == 500000.0);
   }
   const QueryGrowthSpec& growth = *spec.layers[3].attention()->query_growth;

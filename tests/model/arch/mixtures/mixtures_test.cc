@@ -121,7 +121,7 @@ TEST_CASE("MiniMax-M2 has norms over all heads, of which a part rotates, and cor
   json config = config_of("minimax_m2");
   config.update({{"num_local_experts", 4}, {"rotary_dim", 6}});
   const ModelSpec spec = test::described(config);
-  CHECK(test::attention_of(spec).norm_over_heads);
+  CHECK(test::attention_of(spec).query_key_norm->kind == HeadNormSpec::Kind::kRmsAllHeads);
   CHECK(test::attention_of(spec).rope->rotary_size == 6);
   CHECK(test::attention_of(spec).rope->theta == 5e6);
   CHECK(spec.layers[2].mlp.experts->size == 40);
