@@ -5,12 +5,15 @@ import pathlib
 import shutil
 import subprocess
 
-import guide_runs
+import page_commands
 from golden import fixtures
 from golden.suite import Suite
 from written_commands import Command
 
 ROOT = fixtures.MODELS.parents[2]
+TOKENIZER = fixtures.MODELS.parent / "tokenizer" / "smollm" / "tokenizer.json"
+VOCABULARY = 448  # at least the tokenizer's
+CONTEXT = 2048
 # What a page's command names in capitals: whatever the reader has.
 ANY_NAMES = {"MODEL": "SmolLM2-135M", "FILE": "SmolLM2-135M", "STATS": "smollm2.stats", "PROMPT": "the ship"}
 ANY_NAMES_OF_PAGE = {
@@ -48,7 +51,16 @@ def is_run(page: pathlib.Path, command: Command) -> bool:
 
 
 def write_inputs(folder: pathlib.Path) -> None:
-    guide_runs.write_inputs(folder)
+    """Texts, keys and models under the names that pages use. SmolLM2-135M is one layer of its shapes."""
+    model = folder / "SmolLM2-135M"
+    fixtures.write_large_model(model, hidden=576, layers=1, mlp=1536, vocabulary=VOCABULARY, heads=9, kv_heads=3)
+    config = json.loads((model / "config.json").read_text()) | {"max_position_embeddings": CONTEXT}
+    (model / "config.json").write_text(json.dumps(config))
+    shutil.copy(TOKENIZER, model / "tokenizer.json")
+    words = {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "chat_template": fixtures.CHATML}
+    (model / "tokenizer_config.json").write_text(json.dumps(words))
+    (folder / "calibration.txt").write_text(fixtures.text(16000, 2))
+    (folder / "keys.txt").write_text("reader an-example-of-a-key-of-32-letters\n")
     (folder / "wikitext.txt").write_text(fixtures.text(6000, 1))
     (folder / "prompt.txt").write_text(fixtures.text(60, 3))
     for name, model in COPIES.items():
@@ -66,7 +78,7 @@ def make_missing(suite: Suite, folder: pathlib.Path, words: list[str]) -> None:
     for name, command in MADE.items():
         if name not in words or name in written or (folder / name).exists():
             continue
-        words = guide_runs.shortened([*command, "-o", name, "-q"])
+        words = page_commands.shortened([*command, "-o", name, "-q"])
         run = subprocess.run([*suite.program, *words], cwd=folder, capture_output=True, text=True, check=False)
         suite.check(f"'{' '.join(command)}' makes {name}", run.returncode == 0, run.stderr)
     if "mine.json" in words:
@@ -76,7 +88,7 @@ def make_missing(suite: Suite, folder: pathlib.Path, words: list[str]) -> None:
 
 def run_page(suite: Suite, page: pathlib.Path, commands: list[Command], folder: pathlib.Path, mpirun: str) -> None:
     write_inputs(folder)
-    guide = guide_runs.Guide(suite, page, folder, mpirun)
+    runs = page_commands.PageCommands(suite, page, folder, mpirun)
     names = ANY_NAMES | ANY_NAMES_OF_PAGE.get(page.name, {})
     try:
         for command in commands:
@@ -88,6 +100,6 @@ def run_page(suite: Suite, page: pathlib.Path, commands: list[Command], folder: 
                     if flag == "-o" and (folder / value).exists():
                         shutil.rmtree(folder / value) if (folder / value).is_dir() else (folder / value).unlink()
                 command = Command(command.line, command.text, command.program, words, command.launcher)
-            guide.run(command, stdin="the ship took on\n")
+            runs.run(command, stdin="the ship took on\n")
     finally:
-        guide.stop()
+        runs.stop()

@@ -1,20 +1,15 @@
-"""Runs commands of a page, one after the other."""
+"""How one command of a page is run: ballast itself, its server, or curl."""
 
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import urllib.request
 
-from golden import fixtures
 from golden.suite import Run, Suite
 from written_commands import Command
 
-TOKENIZER = fixtures.MODELS.parent / "tokenizer" / "smollm" / "tokenizer.json"
-VOCABULARY = 448  # at least the tokenizer's
-CONTEXT = 2048
 # A container has neither an agent to start ranks through nor more cores than it says; root must mean it.
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_plm_rsh_agent": "",
        "OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
@@ -43,22 +38,8 @@ def shortened(words: list[str]) -> list[str]:
     return words
 
 
-def write_inputs(folder: pathlib.Path) -> None:
-    """What guides take for given: two texts, keys, and a model with a layer of the shapes that SmolLM2-135M has."""
-    model = folder / "SmolLM2-135M"
-    fixtures.write_large_model(model, hidden=576, layers=1, mlp=1536, vocabulary=VOCABULARY, heads=9, kv_heads=3)
-    config = json.loads((model / "config.json").read_text()) | {"max_position_embeddings": CONTEXT}
-    (model / "config.json").write_text(json.dumps(config))
-    shutil.copy(TOKENIZER, model / "tokenizer.json")
-    words = {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "chat_template": fixtures.CHATML}
-    (model / "tokenizer_config.json").write_text(json.dumps(words))
-    (folder / "wikitext.txt").write_text(fixtures.text(4000, 1))
-    (folder / "calibration.txt").write_text(fixtures.text(16000, 2))
-    (folder / "keys.txt").write_text("reader an-example-of-a-key-of-32-letters\n")
-
-
-class Guide:
-    """One guide under way: its folder, and its server when it has started one."""
+class PageCommands:
+    """Runs the commands of one page in a folder, and keeps the server that one of them started."""
 
     def __init__(self, suite: Suite, page: pathlib.Path, folder: pathlib.Path, mpirun: str):
         self.suite = suite
