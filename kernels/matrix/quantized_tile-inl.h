@@ -418,15 +418,16 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
   if constexpr (kTokens > 5) store(first + 5, c50, c51);
 }
 
-/// The same for up to kTokens tokens.
-template <class Dots, std::size_t kTokens, std::size_t kPlanes, class Codes, std::size_t kGroupBlocks, class Next,
-          class Store>
+/// Multiplies kLeast to kTokens tokens.
+template <class Dots, std::size_t kTokens, std::size_t kLeast, std::size_t kPlanes, class Codes,
+          std::size_t kGroupBlocks, class Next, class Store>
 HWY_INLINE void multiply_code_tile_of(std::size_t tokens, const QuantizedActivations::Storage& src, std::size_t first,
                                       const PanelView& panel, Next& next, const Store& store) {
   if (tokens >= kTokens) {
     multiply_code_tile<Dots, kTokens, kPlanes, Codes, kGroupBlocks>(src, first, panel, next, store);
-  } else if constexpr (kTokens > 1) {
-    multiply_code_tile_of<Dots, kTokens - 1, kPlanes, Codes, kGroupBlocks>(tokens, src, first, panel, next, store);
+  } else if constexpr (kTokens > kLeast) {
+    multiply_code_tile_of<Dots, kTokens - 1, kLeast, kPlanes, Codes, kGroupBlocks>(tokens, src, first, panel, next,
+                                                                                   store);
   }
 }
 
