@@ -12,7 +12,7 @@
 namespace ballast {
 
 /// What the codes of a matrix stand for: evenly spaced values, or the values of a codebook.
-enum class CodebookId : std::uint8_t { kUniform, kNl4, kNl5, kNl6, kNl7, kNl3 };
+enum class CodebookId : std::uint8_t { kUniform, kNl4, kNl5, kNl6, kNl7 };
 
 /// Code i stands for values[i] times the scale of its group, which may be negative.
 struct Codebook {
@@ -27,9 +27,6 @@ inline constexpr int kCodebookZero = 64;
 inline constexpr int kCodebookValueBits = 7;
 
 namespace codebook_values {
-
-/// A toy of 3 bits.
-inline constexpr std::array<std::int8_t, 8> kNl3 = {-64, -38, -21, -9, 0, 12, 27, 49};
 
 // Values of nl4 and nl5 are close together where weights are many: of all whole numbers of 7 bits, those of least
 // squared error for normally distributed weights in groups of 32 to 128.
@@ -65,7 +62,6 @@ inline constexpr std::array<std::int8_t, 128> kNl7 = [] {
 
 /// All codebooks, those with the fewest bits first.
 inline constexpr std::array kCodebooks = {
-    Codebook{CodebookId::kNl3, "nl3", 3, codebook_values::kNl3},
     Codebook{CodebookId::kNl4, "nl4", 4, codebook_values::kNl4},
     Codebook{CodebookId::kNl5, "nl5", 5, codebook_values::kNl5},
     Codebook{CodebookId::kNl6, "nl6", 6, codebook_values::kNl6},
