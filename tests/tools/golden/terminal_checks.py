@@ -91,7 +91,7 @@ def check_chat(suite: Suite) -> None:
     terminal = Terminal(suite, words, 80, "xterm", typing=True)
     terminal.read(r"> \Z")
     suite.check("a chat on a terminal tells how to stop and to leave, then asks",
-                terminal.text == "Ctrl-C stops an answer, /clear forgets what was said, Ctrl-D leaves.\r\n> ", repr(terminal.text))
+                terminal.text == "Ctrl-C stops an answer, /clear starts a new chat, Ctrl-D ends the program.\r\n> ", repr(terminal.text))
     terminal.type("the cat\n")
     answer = terminal.process.stdout
     answered = answer.read(1)
