@@ -1,4 +1,4 @@
-// Puts the weights of a block together, wherever its parts come from.
+// Assembles the weights of a block from its parts.
 #ifndef BALLAST_MODEL_BLOCK_PARTS_H_
 #define BALLAST_MODEL_BLOCK_PARTS_H_
 
@@ -12,18 +12,18 @@
 
 namespace ballast::model {
 
-/// Parts of one block, or of what lies around the blocks: a checkpoint's, or those of a conversion under way.
+/// The parts of one block, or outside of the blocks, from a checkpoint or from a conversion in progress.
 struct BlockParts {
   std::function<Linear(Part)> linear;
   std::function<Norm(Role)> norm;
   std::function<std::vector<float>(Role)> vector;   ///< one of is_vector
-  std::shared_ptr<const ExpertStore> experts = {};  ///< where they are, if they are no parts
+  std::shared_ptr<const ExpertStore> experts = {};  ///< the experts, if they are not parts
 };
 
 /// One of the routed experts of an MLP.
 MlpWeights assemble_expert(const MlpSpec& spec, const BlockParts& parts, std::size_t expert);
 
-/// All weights that the spec says block `layer` has.
+/// Returns all weights of block `layer` by the spec.
 BlockWeights assemble_block(const ModelSpec& spec, std::size_t layer, const BlockParts& parts);
 
 }  // namespace ballast::model

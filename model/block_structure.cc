@@ -12,8 +12,8 @@ bool is_present(const RoleRow& row, const ModelSpec& spec, const LayerSpec& laye
   return row.present == nullptr || row.present(spec, layer);
 }
 
-/// Calls visit(row, expert) for everything that a block has, in the order of the forward pass but for norms that follow
-/// what they normalize.
+/// Calls visit(row, expert) for everything in a block, in the order of the forward pass, except that output norms come
+/// where their inputs are normalized.
 template <typename Visit>
 void for_each_part(const ModelSpec& spec, std::size_t index, const Visit& visit) {
   const LayerSpec& layer = spec.layers[index];
@@ -33,12 +33,13 @@ void for_each_part(const ModelSpec& spec, std::size_t index, const Visit& visit)
   }
 }
 
-/// Whether the norms of attention and MLP come after them and write the residual stream, or what is added to it.
+/// Returns whether the norms of attention and MLP come after them and write the residual stream, or what is added to
+/// it.
 bool norms_follow(const ModelSpec& spec) {
   return spec.layout == BlockLayout::kPostNorm || spec.layout == BlockLayout::kOutputNorm;
 }
 
-/// Whether a norm's output is its readers' alone.
+/// Returns whether only linears read a norm's output.
 bool is_read_by_linears(const ModelSpec& spec, Role norm) {
   return !norms_follow(spec) || (norm != Role::kAttentionNorm && norm != Role::kMlpNorm);
 }
@@ -80,7 +81,7 @@ std::vector<Role> block_norms(const ModelSpec& spec, std::size_t layer) {
   std::vector<Role> norms;
   for_each_part(spec, layer, [&](const RoleRow& row, std::size_t) {
     if (row.kind != RoleRow::Kind::kNorm) return;
-    // A norm of what attention has added follows the norms inside of it.
+    // The norm after attention comes after the norms inside of it.
     if (row.role == Role::kMlpNorm && norms_follow(spec)) {
       std::ranges::rotate(norms, norms.begin() + 1);
     }

@@ -1,5 +1,5 @@
-// What the spec says about a model's tensors, from the rows of the role table: which there are, their shapes, and who
-// reads what.
+// The structure of a model's tensors by its spec, from the rows of the role table: which exist, their shapes, and their
+// inputs.
 #ifndef BALLAST_MODEL_BLOCK_STRUCTURE_H_
 #define BALLAST_MODEL_BLOCK_STRUCTURE_H_
 
@@ -12,7 +12,7 @@
 
 namespace ballast::model {
 
-/// A linear or a norm of a block; `expert` counts among the routed ones.
+/// A linear or a norm of a block; `expert` is the index of a routed expert.
 struct Part {
   Role role{};
   std::size_t expert = 0;
@@ -22,12 +22,13 @@ struct Part {
 
 /// Values that linears read together.
 struct BlockInput {
-  std::optional<Role> norm;  ///< whose output this is, when nobody else reads it: its gain and bias can be folded
+  std::optional<Role>
+      norm;  ///< the norm whose output this is, if it has no other readers: its gain and bias can be folded
   std::vector<Part> readers;
-  std::optional<Role> gated_norm = {};  ///< of each of its heads, before a gate: only its gain can be folded
+  std::optional<Role> gated_norm = {};  ///< the norm of each of its heads, before a gate: only its gain can be folded
 };
 
-/// All linears of a block, by what they read, in the order of the forward pass.
+/// Returns all linears of a block, grouped by their input, in the order of the forward pass.
 std::vector<BlockInput> block_inputs(const ModelSpec& spec, std::size_t layer);
 
 /// Norms of a block, in the order of the forward pass.
@@ -39,12 +40,12 @@ std::vector<Part> block_linears(const ModelSpec& spec, std::size_t layer);
 /// The vectors of a block.
 std::vector<Role> block_vectors(const ModelSpec& spec, std::size_t layer);
 
-/// What lies before the first block and after the last one, in the order of the forward pass.
+/// Returns the roles outside of the blocks, in the order of the forward pass.
 std::vector<Role> outer_roles(const ModelSpec& spec);
 
 bool is_norm(Role role);
 
-/// A role that is one vector, stored under a full name of its own.
+/// Returns whether a role is one vector, stored under its own full name.
 bool is_vector(Role role);
 
 /// Kind, epsilon, bias and offset of a norm. Here and below `layer` is of no effect on roles outside of blocks.
@@ -55,7 +56,7 @@ MatrixShape matrix_shape(const ModelSpec& spec, std::size_t layer, Role role);
 
 bool has_bias(const ModelSpec& spec, std::size_t layer, Role role);
 
-/// Whether some layer has experts.
+/// Returns whether any layer has experts.
 bool has_experts(const ModelSpec& spec);
 
 }  // namespace ballast::model

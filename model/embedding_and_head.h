@@ -1,6 +1,6 @@
-// The weights before a model's first block and after its last one: embeddings, the final norm, the head.
-#ifndef BALLAST_MODEL_EMBEDDING_AND_HEAD_H_
-#define BALLAST_MODEL_EMBEDDING_AND_HEAD_H_
+// The weights outside of a model's blocks: embeddings, the final norm, the head.
+#ifndef BALLAST_MODEL_OUTER_WEIGHTS_H_
+#define BALLAST_MODEL_OUTER_WEIGHTS_H_
 
 #include <cstddef>
 #include <optional>
@@ -16,7 +16,7 @@
 
 namespace ballast::model {
 
-/// Returns the number of values of a token's inputs to all layers: 0 where the spec has no TokenInputSpec.
+/// Returns the channels of all layers' own inputs of a token's inputs to all layers: 0 if the spec has no TokenInputSpec.
 inline std::size_t token_input_width(const ModelSpec& spec) {
   return spec.token_inputs ? spec.layers.size() * spec.token_inputs->size : 0;
 }
@@ -32,7 +32,7 @@ struct PlacedToken {
   std::size_t position = 0;
 };
 
-/// Makes the first block's input from tokens.
+/// The weights before the first block's input from tokens.
 class Embedding {
  public:
   Embedding(const ModelSpec& spec, const BlockParts& parts);
@@ -43,22 +43,18 @@ class Embedding {
   /// Writes the first block's input, hidden [tokens.size()][hidden_size]. Precondition: check() does not throw.
   void embed(std::span<const PlacedToken> tokens, float* hidden) const;
 
-  /// Embeds consecutive tokens, the first of which is at `position`. Throws what check() does.
+  /// Embeds consecutive tokens, the first of which is at `position`. Throws like check().
   void embed(const TokenSpan& tokens, std::size_t position, float* hidden) const;
 
-  /// Writes a token's row [hidden_size] before positions, token types and the norm are applied: the row that it brings,
-  /// or the table's row of its id times the embedding's scale.
-  void scaled_row(const TokenInput& token, float* dst) const;
-
-  /// Appends the inputs that the layers get of consecutive tokens, [tokens.size()][layers * TokenInputSpec::size], or
-  /// nothing where the spec has no such inputs. `embedded` is the result of embed() for the tokens.
+  /// Appends the layers' own inputs of consecutive tokens, [ids.size()][layers * TokenInputSpec::size], or nothing if
+  /// the spec has none. `embedded` is the result of embed() for the tokens.
   void add_token_inputs(const TokenSpan& tokens, const float* embedded, kernels::QuantizedActivations& scratch,
                         std::vector<float>& inputs) const;
 
-  /// Embeds the tokens and appends the same. Throws what check() does.
+  /// Does the same for tokens that were not embedded. Throws like check().
   void add_token_inputs(const TokenSpan& tokens, std::vector<float>& inputs) const;
 
-  /// Whether embed() reads a mapped file.
+  /// Returns whether embed() reads a mapped file.
   bool lies_in_file() const;
 
   const Linear& table() const { return table_; }
@@ -72,9 +68,9 @@ class Embedding {
   Linear table_;
   std::optional<Linear> positions_;
   std::vector<float> token_type_;  ///< the first row of its table, or empty
-  Norm norm_;                      ///< its gain is empty when there is none
+  Norm norm_;                      ///< without a gain: no norm
 
-  /// The weights of a TokenInputSpec.
+  /// The weights of TokenInputSpec.
   struct TokenInputs {
     TokenInputSpec spec;
     Linear table, projection;
@@ -83,7 +79,7 @@ class Embedding {
   std::optional<TokenInputs> token_inputs_;
 };
 
-/// Makes the head's input from the last block's output.
+/// The weights between the last block's output.
 class HeadPreparation {
  public:
   HeadPreparation(const ModelSpec& spec, const BlockParts& parts);
@@ -94,7 +90,7 @@ class HeadPreparation {
   /// Writes the head's input, [m][hidden_size], which may be `hidden`.
   void prepare(const float* hidden, std::size_t m, float* dst, kernels::QuantizedActivations& scratch) const;
 
-  const std::optional<Linear>& transform() const { return transform_; }  ///< reads what is normalized
+  const std::optional<Linear>& transform() const { return transform_; }  ///< reads the normalized values
   std::size_t weights() const { return final_norm_.elements() + transform_weights(); }
 
  private:
@@ -104,11 +100,11 @@ class HeadPreparation {
   bool normalizes_;
   Norm final_norm_;
   std::optional<Linear> transform_;
-  Activation activation_{};  ///< of what is transformed
+  Activation activation_{};  ///< of the transformed values
   Norm head_norm_;
 };
 
-/// The embedding, the head, and the norm and transform before the head.
+/// The weights outside of the blocks.
 class EmbeddingAndHead {
  public:
   EmbeddingAndHead(const ModelSpec& spec, const BlockParts& parts);
@@ -122,7 +118,7 @@ class EmbeddingAndHead {
 
   const Linear& head_linear() const { return head_ ? *head_ : embedding_.table(); }
   std::size_t weights() const;         ///< elements of everything here
-  std::size_t streamed_bytes() const;  ///< that one token's logits read
+  std::size_t streamed_bytes() const;  ///< read for one token's logits
 
  private:
   void scale_and_cap(float* logits, std::size_t m) const;

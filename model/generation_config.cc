@@ -67,7 +67,7 @@ GenerationDefaults read_values(const files::JsonReader& config, const Names& nam
   return defaults;
 }
 
-/// A file that is there. One that cannot be read is an error with a way out: the model runs without it.
+/// Reads a file that exists. A file that cannot be read is an error with a remedy, because the model runs without it.
 template <typename Read>
 void read_file(const std::filesystem::path& directory, const Read& read) {
   const std::filesystem::path path = directory / kGenerationConfigFile;
@@ -76,7 +76,7 @@ void read_file(const std::filesystem::path& directory, const Read& read) {
     const nlohmann::json config = files::read_json_object(path);
     read(files::JsonReader(config, path.string()));
   } catch (const Error& error) {
-    throw Error(std::string(error.what()) + "; mend the file or remove it");
+    throw Error(std::string(error.what()) + "; fix the file or remove it");
   }
 }
 
@@ -97,7 +97,7 @@ GenerationDefaults read_generation_defaults(const files::Checkpoint& checkpoint)
     defaults = read_values(config, kJsonNames);
     if (!config.has("do_sample")) return;
     if (!config.flag("do_sample")) {
-      // The most likely token, whatever the other values are.
+      // Selects the most likely token, independent of the other values.
       defaults = {.temperature = 0, .repetition_penalty = defaults.repetition_penalty};
     } else if (!defaults.temperature) {
       defaults.temperature = 1;

@@ -1,4 +1,4 @@
-// What a model's makers say about generating text with it: generation_config.json, or a GGUF's metadata.
+// A model's recommended sampling values: generation_config.json, or a GGUF's metadata.
 #ifndef BALLAST_MODEL_GENERATION_CONFIG_H_
 #define BALLAST_MODEL_GENERATION_CONFIG_H_
 
@@ -17,14 +17,14 @@ inline constexpr const char* kGenerationConfigFile = "generation_config.json";
 /// The ids that generation_config.json in `directory` names as ends of a text; none without the file. Throws Error.
 std::vector<int> generation_end_tokens(const std::filesystem::path& directory);
 
-/// How texts are to be sampled; empty where the checkpoint does not say. Throws Error naming the file and the field
-/// where a value cannot be one.
+/// Returns the recommended sampling values; empty if the checkpoint has none. Throws Error naming the file and the
+/// field for an invalid value.
 GenerationDefaults read_generation_defaults(const files::Checkpoint& checkpoint);
 
-/// The same as metadata of a GGUF, in llama.cpp's names.
+/// Returns the same as metadata of a GGUF, with llama.cpp's names.
 std::vector<files::GgufField> gguf_sampling_fields(const files::Checkpoint& checkpoint);
 
-/// A generation_config.json that says the same of a GGUF; null where that says nothing. Throws Error.
+/// Returns the generation_config.json for a GGUF's values; null if it has none. Throws Error.
 nlohmann::json generation_config_of_gguf(const files::Checkpoint& checkpoint);
 
 }  // namespace ballast::model

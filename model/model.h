@@ -1,4 +1,4 @@
-// A whole model in memory, shared by all that run it: tokens in, logits out.
+// A whole model in memory, shared by all users: tokens in, logits out.
 #ifndef BALLAST_MODEL_MODEL_H_
 #define BALLAST_MODEL_MODEL_H_
 
@@ -24,15 +24,15 @@
 
 namespace ballast::model {
 
-/// Any number of tokens that continue one sequence, and how many outputs are wanted.
+/// Any number of tokens that continue one sequence, and the requested outputs.
 struct SequenceTokens {
   TokenSpan tokens;
   SequenceState* state = nullptr;
-  std::size_t wanted = 0;  ///< outputs of the last tokens; at most tokens.size()
+  std::size_t wanted = 0;  ///< number of last tokens whose output is needed; at most tokens.size()
 };
 
-/// Buffers of forward passes, reused from call to call so that a token costs no allocation. One thread at a time; the
-/// spans that Model::forward returns lie in it.
+/// Buffers of forward passes, reused from call to call so that a token needs no allocation. One thread at a time; the
+/// spans that Model::forward returns point into it.
 class Workspace {
  public:
   Workspace() = default;
@@ -70,19 +70,19 @@ inline const ModelOptions kAllFloats = {.activations = ModelOptions::Activations
 inline constexpr const char* kNoHead =
     "has no head (lm_head.weight or the like), which predicts tokens: it makes vectors of texts (embed), and no text";
 
-/// Where a model's plain matrices lie.
+/// The location of a model's plain matrices.
 enum class FloatLayout {
-  kRows,   ///< where they are: they need not fit into memory, and many tokens are as fast
-  kPanels  ///< in panels, copied: a token is as fast as memory
+  kRows,   ///< in the mapped file: they need not fit into memory, and many tokens are equally fast
+  kPanels  ///< copied to panels: single tokens run at memory speed
 };
 
-/// Immutable once loaded: any number of threads may run it, each with a workspace and states of its own.
+/// Immutable once loaded: any number of threads may run it, each with its own workspace and states.
 ///
-/// A sequence's output is the same bits alone and in any batch, for any cut of its tokens into calls, any number of
-/// threads, and whether its beginning was run now or lay in the cache.
+/// A sequence's output is the same bits alone and in any batch, for any division of its tokens into calls, any number
+/// of threads, and whether its first tokens were run now or were in the cache.
 class Model {
  public:
-  /// Tokens that pass the blocks at once: what is longer is cut into passes.
+  /// Tokens that pass the blocks at once: longer input is divided into passes.
   static constexpr std::size_t kPassTokens = 512;
 
   /// Loads all weights, but experts that the options leave on disk. Throws Error.
@@ -97,9 +97,9 @@ class Model {
   /// Throws the Error that forward() would throw for tokens that continue a sequence, before anything has run.
   void check(const TokenSpan& tokens, const SequenceState& state) const;
 
-  /// Runs all blocks over the batch and advances the states. Returns the last block's output for the wanted tokens, one
-  /// sequence after the other, [all wanted][hidden_size]; valid until the workspace's next use. Throws Error, with the
-  /// states as they were, for a token that is not in the vocabulary or a cache without room.
+  /// Runs all blocks over the batch and advances the states. Returns the last block's output for the wanted tokens,
+  /// grouped by sequence, [all wanted][hidden_size]; valid until the workspace's next use. Throws Error, with the
+  /// states unchanged, for a token that is not in the vocabulary or a cache without room.
   std::span<const float> forward(std::span<const SequenceTokens> batch, Workspace& workspace) const;
 
   /// logits [m][vocab_size] for rows of hidden values.
@@ -111,11 +111,11 @@ class Model {
   /// What pooled vectors of texts pass.
   const TextDense& text_dense() const { return text_dense_; }
 
-  /// Both, logits [all wanted][vocab_size]: without waking threads in between.
+  /// Computes both, logits [all wanted][vocab_size], without waking threads in between.
   void run(std::span<const SequenceTokens> batch, float* logits, Workspace& workspace) const;
 
-  /// Returns the residual stream of a new sequence after the first `blocks` blocks, [tokens.size()][hidden_size]; after
-  /// none it is the embedding. Uses a cache in F32. Throws as forward() does.
+  /// Returns the output of the first `count` blocks for a new sequence, [ids.size()][hidden_size]; 0: the embedding.
+  /// With a cache in F32. Throws like forward().
   std::vector<float> residual_stream(const TokenSpan& tokens, std::size_t blocks) const;
 
   /// The state of a sequence without tokens, with a cache in which `capacity` of them fit, or any number when it rolls.
@@ -123,26 +123,27 @@ class Model {
   /// keeps it as sinks. Throws Error when the model cannot be run so.
   SequenceState make_state(const CacheOptions& options, std::size_t capacity) const;
 
-  /// The same in F32, for exact comparisons.
+  /// Returns the same in F32, for exact comparisons.
   SequenceState make_exact_state(std::size_t capacity) const;
 
   /// Tokens of a sequence that the model was trained to see at once, the prefix before them not counted.
   std::size_t context_length() const { return source_->context_length(); }
 
-  /// Throws FileError where the model is read from its files as it runs and they are not whole any more: what was
-  /// computed is wrong then.
+  /// Throws FileError if the model reads its files while it runs and they are not complete any more: results computed
+  /// since then are wrong.
   void check_files() const;
 
   /// Bytes of weights that one token's forward pass reads, head included.
   std::size_t streamed_bytes() const;
 
-  /// Whether a block has a matrix of integers, for which inputs become integers, too.
+  /// Returns whether a block has an integer matrix, for which inputs are rounded to integers, too.
   bool multiplies_integers() const;
 
   /// What leaving experts on disk came to; empty when all are in memory.
   std::optional<ExpertFigures> expert_figures() const;
 
-  /// Elements of the matrices that each token of a prompt is multiplied with, on average; and those of the whole model.
+  /// Return the number of matrix elements that each token of a prompt is multiplied with, on average, and of the whole
+  /// model.
   double prompt_weights(std::size_t tokens) const;
   std::size_t all_weights() const;
 
@@ -155,7 +156,7 @@ class Model {
   void run_pass(Workspace& workspace) const;
   kernels::CacheType cache_type(CacheOptions::Type type) const;
 
-  /// Writes to fp16_tokens which of consecutive tokens an INT8 cache keeps in F16: 1, or 0.
+  /// Sets Writes to fp16_tokens which of consecutive tokens an INT8 cache must store in F16: 1, or 0.
   void choose_fp16_tokens(const TokenSpan& tokens, std::size_t position, std::vector<std::uint8_t>& fp16_tokens) const;
 
   std::unique_ptr<ModelSource> source_;
@@ -167,11 +168,11 @@ class Model {
   TextDense text_dense_;
 };
 
-/// A model's tokenizer, which refuses texts with a token that the embedding has no row for; null when there is none.
-/// Throws Error when the tokenizer and the embedding do not belong together.
+/// Returns a model's tokenizer, which refuses texts with a token for which the embedding has no row; null if there is
+/// none. Throws Error if the tokenizer and the embedding do not belong together.
 std::unique_ptr<text::Tokenizer> read_tokenizer(const ModelSource& source);
 
-/// The same; throws Error where there is none.
+/// Returns the tokenizer; throws Error if there is none.
 std::unique_ptr<text::Tokenizer> require_tokenizer(const ModelSource& source);
 
 }  // namespace ballast::model

@@ -17,9 +17,10 @@
 
 namespace ballast::model {
 
-/// Names of a role's tensors in a checkpoint. The first "{}" stands for the block's index, the second for the expert's.
-/// ".weight" or ".bias" is appended for a linear and a norm ("weight" or "bias" after a final underscore), nothing for
-/// the roles that are a vector of their own. A role may have several lines: the first that a checkpoint holds counts.
+/// Names of a role's tensors in a checkpoint. The first "{}" is replaced by the block's index, the second by the
+/// expert's. ".weight" or ".bias" is appended for a linear and a norm ("weight" or "bias" after a final underscore),
+/// nothing for roles that are a single vector. If a role has several lines, the first one that a checkpoint holds is
+/// used.
 struct TensorNames {
   Role role;
   std::string_view huggingface;
@@ -43,47 +44,47 @@ struct FusedTensor {
   Runs runs = Runs::kOne;
 };
 
-/// What a linear of the forward pass is, where that is not what a checkpoint stores.
+/// A factor by which a linear of the forward pass differs from the checkpoint's.
 struct StoredFactor {
   Role role{};
   double weights = 1.0;  ///< multiplies the stored matrix
   double bias = 1.0;     ///< multiplies the stored bias
 };
 
-/// A vector of a Hugging Face checkpoint that multiplies what linears of a role read, or what they return, and is put
-/// into their matrices as they are read. Where all readers of a norm have one, the norm has no gain of its own.
+/// A vector of a Hugging Face checkpoint that multiplies the inputs or outputs of linears of a role, and is multiplied
+/// into their matrices while they are read. If all readers of a norm have one, the norm has no gain.
 struct StoredVector {
   enum class Multiplies {
     kInputs,         ///< a value for each channel that is read
     kExpertOutputs,  ///< one for all that an expert returns
   };
   Role role{};
-  std::string_view huggingface;  ///< the tensor's name; "{}" stands for the block's index
+  std::string_view huggingface;  ///< the tensor's name; "{}" is replaced by the block's index
   Multiplies multiplies = Multiplies::kInputs;
 };
 
 struct Architecture {
-  std::string_view model_type = {};         ///< of config.json
-  std::string_view gguf_architecture = {};  ///< general.architecture of a GGUF; empty when there is none
+  std::string_view model_type = {};         ///< in config.json
+  std::string_view gguf_architecture = {};  ///< general.architecture of a GGUF; empty: the family has none
   std::span<const TensorNames> names = {};
   std::span<const FusedTensor> fused = {};
 
   /// Reads a config.json. Throws Error naming the field.
   ModelSpec (*describe)(const files::JsonReader& config) = nullptr;
 
-  /// Factors between a linear's input, its output and what lies around it, put into the matrices as they are read;
-  /// null: none. Throws Error naming the field.
+  /// Factors on a linear's input and output, multiplied into the matrices while they are read; null: none. Throws Error
+  /// naming the field.
   std::vector<StoredFactor> (*stored_factors)(const files::JsonReader& config) = nullptr;
 
   /// Vectors that are put into matrices, too; null: none.
   std::span<const StoredVector> (*stored_vectors)(const ModelSpec& spec) = nullptr;
 
-  /// The config.json that a GGUF's metadata amounts to; null when there is no GGUF of the family. Its `model_type` may
-  /// be another family's, whose GGUFs have the same name.
+  /// Returns the config.json that corresponds to a GGUF's metadata; null if the family has no GGUFs. Its `model_type`
+  /// may be that of another family whose GGUFs have the same name.
   nlohmann::json (*config_from_gguf)(const files::GgufFile& file) = nullptr;
 
-  /// The metadata of a GGUF that holds the model; null where none can be written. Throws Error naming what it cannot
-  /// say.
+  /// Returns the metadata of a GGUF of the model; null if none can be written. Throws Error naming a feature that it
+  /// cannot express.
   std::vector<files::GgufField> (*gguf_fields)(const ModelSpec& spec) = nullptr;
 
   /// What names begin with may also be one of others, or nothing.
@@ -96,18 +97,18 @@ struct Architecture {
   /// Whether a Hugging Face checkpoint has a layer's experts in one tensor, [experts, inputs, outputs] or in MXFP4.
   bool transposed_experts = false;
 
-  /// Whether rows of q and k are stored with RoPE pairs side by side (2i, 2i+1) instead of (i, i + rotary_size / 2). In
-  /// a Hugging Face checkpoint those of latent attention always are.
+  /// Whether rows of q and k are stored with adjacent RoPE pairs (2i, 2i+1) instead of (i, i + rotary_size / 2). In a
+  /// Hugging Face checkpoint those of latent attention always are.
   bool huggingface_interleaves_rope = false;
   bool gguf_interleaves_rope = false;
 
-  /// Whether a GGUF has the value heads of gated delta nets in another order: the first of each key head, the second of
-  /// each, and so on.
+  /// Whether a GGUF has the value heads of gated delta nets in another order: the first of each key head, then the
+  /// second of each, and so on.
   bool gguf_tiles_value_heads = false;
 };
 
-/// Makes an architecture known beside those of architectures.h, at the start of a program: it must outlive its use. Not
-/// thread-safe.
+/// Registers an architecture in addition to those of architectures.h, at the start of a program: it must outlive its
+/// use. Not thread-safe.
 void register_architecture(const Architecture& architecture);
 
 /// Throws Error listing the known architectures.
@@ -120,11 +121,11 @@ std::string gguf_families();
 /// "model.layers.3.self_attn.q_proj": the first of a role's names. Precondition: the architecture has the role.
 std::string module_name(const Architecture& architecture, Role role, std::size_t layer = 0, std::size_t expert = 0);
 
-/// All names that a role may have in a checkpoint of either kind, the likeliest first.
+/// Returns all names that a role may have in a checkpoint of either kind, the most likely first.
 std::vector<std::string> stored_names(const Architecture& architecture, Role role, bool gguf, std::size_t layer,
                                       std::size_t expert);
 
-/// A pattern of TensorNames with its indices filled in.
+/// Returns a pattern of TensorNames with its indices filled in.
 std::string fill_in(std::string_view pattern, std::size_t layer, std::size_t expert);
 
 }  // namespace ballast::model

@@ -87,7 +87,7 @@ AttentionSpec read_heads(const files::JsonReader& config, std::string_view heads
                          std::size_t hidden_size, std::string_view head_size, const HeadDefaults& defaults) {
   AttentionSpec attention;
   attention.heads = config.size(heads);
-  // A field that is null says what the sizes alone say.
+  // A field that is null has the value derived from the sizes.
   const auto fallback = [&](std::string_view field, std::size_t by_class, std::size_t by_sizes) {
     return by_class == 0 || config.json().contains(field) ? by_sizes : by_class;
   };
@@ -164,7 +164,7 @@ std::vector<std::size_t> read_windows_above(const files::JsonReader& config, std
 
 void set_windows(ModelSpec& spec, const std::vector<std::size_t>& windows) {
   if (!spec.causal && std::ranges::any_of(windows, [](std::size_t window) { return window > 0; })) {
-    throw Error("config.json: is_causal", "false beside a window of attention is not supported");
+    throw Error("config.json: is_causal", "false with a window of attention is not supported");
   }
   for (std::size_t layer = 0; layer < windows.size(); ++layer) spec.layers[layer].attention()->window = windows[layer];
 }

@@ -66,16 +66,43 @@ inline constexpr std::array<std::string_view, 2> kTextPrefixes = {"model.languag
 /// The part of a model's configuration that is about text: all of it, or, where the model also sees, an object in it.
 files::JsonReader text_config(const files::JsonReader& config);
 
-/// The spec of a model that also sees, from that of its text_config: whether head and embedding are one may be said
-/// beside that.
+/// Returns the spec of a multimodal model from that of its text_config: the outer configuration may say whether the
+/// head is the embedding.
 ModelSpec spec_of_whole(const files::JsonReader& config, ModelSpec text);
+
+/// Names of families with the same matrices that normalize the outputs of attention and MLP instead of their inputs.
+inline constexpr std::array<TensorNames, 14> kOutputNormNames{{
+    {Role::kEmbedding, "model.embed_tokens", "token_embd"},
+    {Role::kFinalNorm, "model.norm", "output_norm"},
+    {Role::kHead, "lm_head", "output"},
+    {Role::kQuery, "model.layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
+    {Role::kKey, "model.layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
+    {Role::kValue, "model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
+    {Role::kQueryNorm, "model.layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm"},
+    {Role::kKeyNorm, "model.layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm"},
+    {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
+    {Role::kAttentionNorm, "model.layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm"},
+    {Role::kGate, "model.layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
+    {Role::kUp, "model.layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
+    {Role::kDown, "model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
+    {Role::kMlpNorm, "model.layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm"},
+}};
 
 /// Experts' first matrices in one tensor for a layer.
 inline constexpr std::array kGateAndUp = {Role::kExpertGate, Role::kExpertUp};
 inline constexpr std::array<FusedTensor, 1> kFusedExperts{
     {{"model.layers.{}.mlp.experts.gate_up_proj", "", kGateAndUp, FusedTensor::Runs::kOne}}};
 
-/// A description under way of a model whose layers are alike, or nearly so: what differs is set after finish().
+/// The names of two lists.
+template <std::size_t a, std::size_t b>
+constexpr std::array<TensorNames, a + b> joined_names(const std::array<TensorNames, a>& first,
+                                                      const std::array<TensorNames, b>& second) {
+  std::array<TensorNames, a + b> names{};
+  std::ranges::copy(second, std::ranges::copy(first, names.begin()).out);
+  return names;
+}
+
+/// The configuration of a model whose layers are all alike, or nearly so: differences are set after finish().
 struct DecoderConfig {
   ModelSpec spec;  ///< without layers
   std::size_t layers = 0;
@@ -86,12 +113,12 @@ struct DecoderConfig {
   ModelSpec finish() const;
 };
 
-/// A number of blocks. So that a list or a loop of one entry for each is harmless before any tensor has been looked at,
-/// it is at most 65,536.
+/// Reads a number of blocks, at most 65,536, so that a list or a loop with one entry for each is harmless before any
+/// tensor has been read.
 std::size_t read_layer_count(const files::JsonReader& config, std::string_view field);
 
-/// Sizes and the tied head from the fields that most families name alike, with the context and the flag that their
-/// configuration classes have by default.
+/// Reads sizes and the tied head from the fields that most families share, with the family's defaults of context and
+/// flag.
 DecoderConfig read_sizes(const files::JsonReader& config, std::size_t default_context = 2048,
                          bool tied_by_default = false);
 
@@ -112,10 +139,10 @@ struct LlamaLineDefaults {
   RopeDefaults rope{};
 };
 
-/// A decoder of the Llama line without biases: sizes, heads, RMSNorm, RoPE, gated MLP, tied embeddings.
+/// Reads a decoder of the Llama line without biases: sizes, heads, RMSNorm, RoPE, gated MLP, tied embeddings.
 DecoderConfig read_llama_line(const files::JsonReader& config, const LlamaLineDefaults& defaults = {});
 
-/// What `attention_bias` says of queries, keys, values and the output projection.
+/// Sets the biases of queries, keys, values and the output projection from `attention_bias`.
 void read_attention_biases(const files::JsonReader& config, BiasSpec& biases);
 
 /// The Llama line's flags for biases: `attention_bias` and `mlp_bias`.
@@ -126,14 +153,15 @@ void read_llama_biases(const files::JsonReader& config, BiasSpec& biases);
 AttentionSpec read_heads(const files::JsonReader& config, std::string_view heads, std::string_view kv_heads,
                          std::size_t hidden_size, std::string_view head_size = {}, const HeadDefaults& defaults = {});
 
-/// Routed experts whose number and hidden channels, and how many of them a token passes, are in fields of these names.
+/// Reads routed experts; the arguments are the names of the fields with their number, their hidden channels, and the
+/// number per token.
 ExpertSpec read_experts(const files::JsonReader& config, std::string_view count, std::string_view size,
                         std::string_view per_token = "num_experts_per_tok");
 
-/// Gives experts to the layers that Qwen's fields `decoder_sparse_step` and `mlp_only_layers` say.
+/// Gives experts to the layers selected by Qwen's fields `decoder_sparse_step` and `mlp_only_layers`.
 void set_sparse_layers(const files::JsonReader& config, const ExpertSpec& experts, ModelSpec& spec);
 
-/// Names of Qwen's experts, beside those of kLlamaNames: one tensor for each, or all of them in one.
+/// Names of Qwen's experts, in addition to kLlamaNames: one tensor for each, or all of them in one.
 inline constexpr std::array<TensorNames, 9> kQwenExpertNames{{
     {Role::kRouter, "model.layers.{}.mlp.gate", "blk.{}.ffn_gate_inp"},
     {Role::kSharedRouter, "model.layers.{}.mlp.shared_expert_gate", "blk.{}.ffn_gate_inp_shexp"},
@@ -153,19 +181,18 @@ Activation read_activation(const files::JsonReader& config, std::string_view fie
 /// Absent it is 4096, as in the configuration classes of Mistral, Qwen2 and Qwen3.
 std::vector<std::size_t> read_windows(const files::JsonReader& config, std::size_t layers);
 
-/// The same for Qwen: without layer_types the layers below max_window_layers see everything.
+/// Reads windows for Qwen: without layer_types the layers below max_window_layers attend to everything.
 std::vector<std::size_t> read_windows_above(const files::JsonReader& config, std::size_t layers);
 
 /// Gives every layer its window; none where `windows` is empty. Precondition: all layers attend.
 void set_windows(ModelSpec& spec, const std::vector<std::size_t>& windows);
 
-/// Gives every layer the same window, from `sliding_window`, which is none when it is null. Families with one know no
-/// other layers: transformers gives every layer the window, whatever `layer_types` says, so only what agrees is let
-/// through.
+/// Gives every layer the same window, from `sliding_window`; none if it is null. transformers gives every layer of
+/// these families the window, independent of `layer_types`, so a contradicting value is refused.
 void set_uniform_window(const files::JsonReader& config, std::optional<std::size_t> window_by_default, ModelSpec& spec);
 
-/// Which layers rotate: those that `no_rope_layers`, despite its name, says 1 for; without that list, or with an empty
-/// one where a family takes that for none, all but every `no_rope_layer_interval`-th.
+/// Reads which layers rotate: those with a 1 in `no_rope_layers`, despite its name; without that list, or with an empty
+/// one if the family treats it as absent, all but every `no_rope_layer_interval`-th.
 enum class EmptyList { kRefused, kAbsent };
 std::vector<bool> read_rotated_layers(const files::JsonReader& config, std::size_t layers,
                                       EmptyList empty = EmptyList::kRefused);
@@ -173,7 +200,7 @@ std::vector<bool> read_rotated_layers(const files::JsonReader& config, std::size
 /// The window of a family in which some layers have one: `sliding_window`, which may be absent but not null.
 std::size_t read_window(const files::JsonReader& config, std::size_t fallback);
 
-/// Which layers have a window, from `layer_types` or, where that does not exist, all but every
+/// Reads which layers have a window, from `layer_types` or, if that does not exist, all but every
 /// `sliding_window_pattern`-th.
 std::vector<bool> read_sliding_layers(const files::JsonReader& config, std::size_t layers, std::size_t default_pattern);
 
@@ -181,7 +208,8 @@ std::vector<bool> read_sliding_layers(const files::JsonReader& config, std::size
 void set_layer_types(const std::vector<bool>& sliding, std::size_t window, const RopeSpec& local,
                      const std::optional<RopeSpec>& global, ModelSpec& spec);
 
-/// Which of `layer_types` is `type`, where all are among `known` (check_layer_types). Precondition: the field is there.
+/// Returns which of `layer_types` are `type`, if all are among `known` (check_layer_types). Precondition: the field
+/// exists.
 std::vector<bool> read_layers_of_type(const files::JsonReader& config, std::size_t layers, std::string_view type,
                                       std::initializer_list<std::string_view> known);
 

@@ -219,7 +219,7 @@ std::optional<TextVectorSpec> text_vectors_from_gguf(const files::GgufFile& file
     case 4:
       metadata.fail(kKey, "4 (a rank of pairs of texts) is not supported");
     default:
-      metadata.fail(kKey, "must be 0 (not said), 1 (mean), 2 (first token) or 3 (last token)");
+      metadata.fail(kKey, "must be 0 (unspecified), 1 (mean), 2 (first token) or 3 (last token)");
   }
 }
 

@@ -1,4 +1,4 @@
-// From a GGUF's metadata to the fields of a config.json that many families share.
+// Converts a GGUF's metadata to the fields of a config.json that many families share.
 #ifndef BALLAST_MODEL_ARCH_GGUF_CONFIG_H_
 #define BALLAST_MODEL_ARCH_GGUF_CONFIG_H_
 
@@ -37,7 +37,7 @@ class GgufMetadata {
   /// Blocks that predict the next token; those that look further ahead, which come after them, do not count.
   std::size_t layers() const;
 
-  /// The number for the layers that have one, where there is one for each layer and some have none.
+  /// Returns the largest of a number per layer, for fields that are 0 in some layers.
   std::size_t largest(std::string_view name, std::size_t fallback) const;
 
  private:
@@ -56,15 +56,15 @@ struct GgufExtras {
 /// The config.json of a GGUF of the Llama line, with model type and keys of `architecture`.
 nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_view architecture, GgufExtras extras = {});
 
-/// `rope_parameters` for a GGUF whose keys begin with `prefix` ("llama."), of heads of which `rotated` channels rotate.
-/// Llama 3's stretching is stored there as one factor per frequency (rope_freqs.weight): its parameters are recovered
-/// from them, or an Error thrown.
+/// Returns `rope_parameters` for a GGUF whose keys begin with `prefix` ("llama."), for heads with `rotated` rotated
+/// channels. Llama 3's scaling is stored there as one factor per frequency (rope_freqs.weight): its parameters are
+/// recovered from them, or an Error is thrown.
 nlohmann::json rope_parameters_from_gguf(const files::GgufFile& file, std::string_view prefix, std::size_t rotated);
 
 /// What `rope_freqs.weight` holds for a rotation: the plain frequencies over the stretched ones.
 std::vector<double> frequency_factors(const RopeSpec& rope);
 
-/// `layer_types` where there is a flag for each layer that says whether it has a window.
+/// Returns `layer_types` from a flag for each layer that it has a window.
 nlohmann::json layer_types_from_gguf(const GgufMetadata& metadata);
 
 /// The values of a tensor that is a list.
@@ -77,7 +77,8 @@ void copy_token_ids(const files::GgufFile& file, nlohmann::json& config);
 std::size_t table_rows(const files::GgufFile& file, std::string_view tensor);
 std::size_t gguf_vocab_size(const files::GgufFile& file);
 
-/// How a GGUF says that vectors of texts are made: of length 1, as llama.cpp makes them. Empty where it does not say.
+/// Returns how a GGUF's model makes vectors of texts: of length 1, as llama.cpp does. nullopt if it does not specify
+/// it.
 std::optional<TextVectorSpec> text_vectors_from_gguf(const files::GgufFile& file, std::string_view architecture);
 
 }  // namespace ballast::model

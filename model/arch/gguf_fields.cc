@@ -16,7 +16,7 @@ bool nearly(double a, double b, double tolerance) {
   return std::abs(a - b) <= tolerance * std::abs(b);
 }
 
-/// All of it that layers with a window have in common with the others, if the keys say the rest.
+/// Returns the properties that layers with a window share with the others, if keys hold the rest.
 LayerSpec common_part(LayerSpec layer, const RopeSpec& rope) {
   layer.attention()->window = 0;
   layer.attention()->rope = rope;
@@ -96,7 +96,7 @@ void check_outside(const ModelSpec& spec, const GgufLine& line) {
   }
 }
 
-/// What the keys below say nothing of must be as it always is in this line.
+/// Properties without a key must have the usual value of this line.
 void check_llama_line(const ModelSpec& spec, const GgufLine& line) {
   check_outside(spec, line);
   check_attention(spec, line);

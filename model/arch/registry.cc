@@ -68,7 +68,7 @@ std::string fill_in(std::string_view pattern, std::size_t layer, std::size_t exp
 
 std::string module_name(const Architecture& architecture, Role role, std::size_t layer, std::size_t expert) {
   const auto it = std::ranges::find(architecture.names, role, &TensorNames::role);
-  // A head that has no bias in the original may get one by a fold.
+  // A head without a bias in the original may get one by a fold.
   if (role == Role::kHeadBias && it == architecture.names.end())
     return module_name(architecture, Role::kHead) + ".bias";
   assert(it != architecture.names.end());

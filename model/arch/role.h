@@ -6,22 +6,22 @@
 
 namespace ballast::model {
 
-/// model/role_table.h says of each what it is and which models have it.
+/// The tensors of a model by their purpose; model/role_table.h describes each.
 enum class Role : std::uint16_t {
   kEmbedding,
   kPositionEmbedding,   ///< [context_length, hidden]
   kTokenTypeEmbedding,  ///< [token_types, hidden]
   kEmbeddingNorm,
-  kTokenInputTable,       ///< what each layer gets of a token, [vocabulary, layers * channels]
-  kTokenInputProjection,  ///< the same of its embedding
-  kTokenInputNorm,        ///< of one layer's part of that
+  kTokenInputTable,       ///< each layer's own input of a token, [vocabulary, layers * channels]
+  kTokenInputProjection,  ///< projects the embedding to these inputs
+  kTokenInputNorm,        ///< of one layer's part of that projection
   kFinalNorm,
   kHeadTransform,
   kHeadNorm,
   kHead,
-  kHeadBias,  ///< a vector of its own, because the head's matrix may be the embedding's
+  kHeadBias,  ///< a vector, because the head's matrix may be the embedding's
 
-  kAttentionNorm,  ///< of the block's first half, whatever its mixer is
+  kAttentionNorm,  ///< before the block's first half, for any mixer
   kQueryDown,      ///< into the queries' latent vector
   kQueryDownNorm,
   kKeyValueDown,  ///< into the keys' and values' latent vector
@@ -33,58 +33,58 @@ enum class Role : std::uint16_t {
   kQueryNorm,
   kKeyNorm,
   kOutputGate,
-  kSinkLogits,  ///< a vector of its own, a score for each head
+  kSinkLogits,  ///< a vector, one score per head
   kAttentionOutput,
   kDeltaQuery,
   kDeltaKey,
   kDeltaValue,
-  kDeltaGate,         ///< SiLU of it multiplies what the heads return
-  kDeltaStrength,     ///< how much of a key's old value gives way
+  kDeltaGate,         ///< its SiLU multiplies the heads' outputs
+  kDeltaStrength,     ///< the fraction of a key's old value that is replaced
   kDeltaDecay,        ///< how much of the memory goes
-  kDeltaConvolution,  ///< a vector of its own, [channels][width]
-  kDeltaDecayBias,    ///< a vector of its own
-  kDeltaDecayRate,    ///< a vector of its own: logarithms
-  kDeltaNorm,         ///< of what a head returns
+  kDeltaConvolution,  ///< a vector, [channels][width]
+  kDeltaDecayBias,    ///< a vector
+  kDeltaDecayRate,    ///< a vector: logarithms
+  kDeltaNorm,         ///< of a head's output
   kDeltaOutput,
-  kConvolutionInputGate,   ///< multiplies what a short convolution reads
-  kConvolutionOutputGate,  ///< multiplies what it returns
+  kConvolutionInputGate,   ///< multiplies the input of a short convolution
+  kConvolutionOutputGate,  ///< multiplies its output
   kConvolutionInput,
-  kConvolutionTaps,  ///< a vector of its own, [channels][width]
-  kConvolutionBias,  ///< a vector of its own
+  kConvolutionTaps,  ///< a vector, [channels][width]
+  kConvolutionBias,  ///< a vector
   kConvolutionOutput,
-  kMambaGate,             ///< SiLU of it multiplies what the heads return; z of the paper
+  kMambaGate,             ///< its SiLU multiplies the heads' outputs; z in the paper
   kMambaValue,            ///< x
   kMambaKey,              ///< B: where in the memory a token's value goes
-  kMambaQuery,            ///< C: what of the memory a token gets
+  kMambaQuery,            ///< C: reads the memory
   kMambaStep,             ///< dt: by how much the memory decays and takes up
-  kMambaConvolution,      ///< a vector of its own, [channels][width]
-  kMambaConvolutionBias,  ///< a vector of its own
-  kMambaStepBias,         ///< a vector of its own
-  kMambaDecayRate,        ///< a vector of its own: logarithms
-  kMambaSkip,             ///< a vector of its own: how much of a value goes past the memory; D
-  kMambaNorm,             ///< of what a group's heads return
+  kMambaConvolution,      ///< a vector, [channels][width]
+  kMambaConvolutionBias,  ///< a vector
+  kMambaStepBias,         ///< a vector
+  kMambaDecayRate,        ///< a vector: logarithms
+  kMambaSkip,             ///< a vector: factor on a value that is added to the output; D
+  kMambaNorm,             ///< of the outputs of a group's heads
   kMambaOutput,
-  kAttentionPostNorm,  ///< of what the mixer, whatever it is, returns
+  kAttentionPostNorm,  ///< of the mixer's output
   kMlpNorm,
   kGate,
   kUp,
   kDown,
-  kMlpPostNorm,     ///< of what the MLP or the experts return
-  kTokenInputGate,  ///< multiplies what the layer gets of a token
+  kMlpPostNorm,     ///< of the output of the MLP or the experts
+  kTokenInputGate,  ///< multiplies the layer's own input of a token
   kTokenInputOutput,
   kTokenInputPostNorm,
-  kLayerScale,  ///< a vector of its own, of one value
+  kLayerScale,  ///< a vector with one value
   kRouter,
-  kRouterCorrection,  ///< a vector of its own
-  kSharedRouter,      ///< its one output says how much of the shared MLP a token gets
+  kRouterCorrection,  ///< a vector
+  kSharedRouter,      ///< its output is a token's share of the shared MLP
   kSharedGate,
   kSharedUp,
   kSharedDown,
-  kSharedPostNorm,  ///< of what the shared MLP returns
+  kSharedPostNorm,  ///< of the shared MLP's output
   kExpertGate,
   kExpertUp,
   kExpertDown,
-  kExpertsPostNorm,  ///< of what the experts return, summed
+  kExpertsPostNorm,  ///< of the sum of the experts' outputs
 
   kFirstRegistered,  ///< mixers from outside (model/mixer/mixer.h) number theirs from here
 };

@@ -49,9 +49,8 @@ std::vector<double> read_pair_factors(const files::JsonReader& config, std::stri
   return factors;
 }
 
-// Two factors for each pair: short ones for texts within the original context, long ones for texts beyond it. A model
-// is loaded with one or the other: a text that grew past the original context would need all keys in the cache rotated
-// anew.
+// Two factors for each pair: short ones for texts within the original context, long ones for longer texts. A model is
+// loaded with one set: a text that grew past the original context would need all keys in the cache rotated again.
 void read_longrope(const files::JsonReader& config, const RopeDefaults::LongRope& contexts, RopeSpec& rope) {
   if (contexts.original_context <= 1) config.fail("needs an original_max_position_embeddings above 1");
   rope.scaling = RopeSpec::Scaling::kLongRope;
@@ -70,7 +69,7 @@ void read_longrope(const files::JsonReader& config, const RopeDefaults::LongRope
 
 void read_scaling(const files::JsonReader& config, const RopeDefaults& defaults, RopeSpec& rope) {
   const std::string type = config.text("rope_type", config.text("type", "default"));
-  // In mRoPE a token has three positions, which are the same where there are no images.
+  // In mRoPE a token has three positions, which are equal without images.
   if (type == "default" || type == "mrope") return;
   // NTK-aware stretching of a text as it grows beyond the context, which no text here does; or by a constant.
   if (type == "dynamic") {
@@ -146,7 +145,8 @@ RopeSpec read_rotation(std::initializer_list<const files::JsonReader*> places, s
   return rope;
 }
 
-// A pair turns this often within the original context at channel `result` of `rotary_size` (YaRN, equation 17).
+// Returns the channel `result` of `rotary_size` at which a pair turns this often within the original context (YaRN,
+// equation 17).
 double yarn_channel(const RopeSpec& rope, double turns) {
   return static_cast<double>(rope.rotary_size) * std::log(rope.original_context / (turns * 2 * std::numbers::pi)) /
          (2 * std::log(rope.theta));
@@ -159,7 +159,7 @@ RopeSpec read_rope(const files::JsonReader& config, std::size_t head_size, const
   const files::JsonReader parameters = nested ? config.object("rope_parameters") : config;
   RopeSpec rope = read_rotation({&config, &parameters}, head_size, defaults);
   if (nested) {
-    if (config.has("rope_scaling")) config.fail("rope_scaling", "stands beside rope_parameters: only one can be meant");
+    if (config.has("rope_scaling")) config.fail("rope_scaling", "and rope_parameters are both present: remove one");
     read_scaling(parameters, defaults, rope);
   } else if (config.has("rope_scaling")) {
     read_scaling(config.object("rope_scaling"), defaults, rope);
@@ -235,12 +235,11 @@ std::vector<double> rope_frequencies(const RopeSpec& rope) {
     }
     first = std::max(first, 0.0);
     last = std::min(last, static_cast<double>(rope.rotary_size) - 1);
-    if (first == last) last += 0.001;  // as the authors' code avoids the division by zero
+    if (first == last) last += 0.001;  // avoids the division by zero as the authors' code does
   }
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     double frequency = std::pow(rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(rope.rotary_size));
-    // The share of a pair that is left as it is: fast pairs are not stretched, slow ones are, those between are
-    // blended.
+    // The share of a pair's frequency that is not stretched: 1 for fast pairs, 0 for slow ones, a blend between.
     double blend = 1;
     if (rope.scaling == RopeSpec::Scaling::kLinear) {
       blend = 0;

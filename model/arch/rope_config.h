@@ -26,24 +26,25 @@ struct RopeDefaults {
   };
   std::optional<LongRope> longrope{};
 
-  bool ntk_alpha = false;  ///< an `alpha` of the type "dynamic" stretches all texts alike
+  bool ntk_alpha = false;  ///< an `alpha` of the type "dynamic" stretches all texts equally
 };
 
-/// From `rope_parameters` (transformers 5) or `rope_theta` and `rope_scaling` (before), for heads of `head_size`.
+/// Reads `rope_parameters` (transformers 5) or `rope_theta` and `rope_scaling` (earlier), for heads of `head_size`.
 /// Throws Error for unknown types.
 RopeSpec read_rope(const files::JsonReader& config, std::size_t head_size, const RopeDefaults& defaults = {});
 
-/// The same from an object that holds all parameters, where a config has one for each type of layers.
+/// Reads the same from an object with all parameters, for configurations with one for each type of layers.
 RopeSpec read_rope_parameters(const files::JsonReader& parameters, std::size_t head_size,
                               const RopeDefaults& defaults = {});
 
-/// Gemma 4's and LFM3's rotation of a part of the pairs, from such an object: frequencies are those of whole heads.
+/// Reads Gemma 4's and LFM3's rotation of a part of the pairs from such an object: frequencies are those of whole
+/// heads.
 RopeSpec read_proportional_rope(const files::JsonReader& parameters, std::size_t head_size,
                                 const RopeDefaults& defaults);
 
-/// How the layers of one type rotate: an object of its own in `rope_parameters`, or, before transformers 5, the
-/// defaults and what stands in `scaling_field`, where it has one. Throws Error where there is an object for another
-/// type than "full_attention" and "sliding_attention".
+/// Reads the rotation of one type of layers: its object in `rope_parameters`, or, before transformers 5, the defaults
+/// and `scaling_field`, if there is one. Throws Error if there is an object for a type other than "full_attention" and
+/// "sliding_attention".
 RopeSpec read_rope_of_type(const files::JsonReader& config, std::string_view layer_type, std::size_t head_size,
                            const RopeDefaults& defaults, std::string_view scaling_field = {});
 

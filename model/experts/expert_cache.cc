@@ -98,7 +98,7 @@ ExpertCache::Weights ExpertCache::get(std::size_t layer, std::span<const std::si
   return weights;
 }
 
-/// Reads what is missing, all of it at once.
+/// Reads all missing experts at once.
 void ExpertCache::load(std::size_t layer, std::span<const std::size_t> experts, Weights& weights) const {
   if (loader_.begin) loader_.begin(layer, experts);
   kernels::TaskFailure failure;
@@ -120,7 +120,7 @@ void ExpertCache::insert(Key key, std::shared_ptr<const MlpWeights> weights) con
   figures_.loaded_bytes += bytes;
 }
 
-/// For `bytes` more. The `kept` experts that were used last stay.
+/// Makes room for `bytes`. The `kept` most recently used experts stay.
 void ExpertCache::make_room(std::uint64_t bytes, std::size_t kept) const {
   while (bytes_ + bytes > budget_ && entries_.size() > kept) {
     bytes_ -= entries_.back().bytes;

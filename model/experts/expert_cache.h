@@ -18,7 +18,7 @@
 
 namespace ballast::model {
 
-/// How experts come into memory.
+/// Loads experts into memory.
 struct ExpertLoader {
   /// Called before some experts of a layer are loaded, so that their reading can begin. Throws Error where it cannot.
   std::function<void(std::size_t layer, std::span<const std::size_t> experts)> begin;
@@ -30,17 +30,17 @@ struct ExpertLoader {
 /// The least recently used experts make room for those that are needed. Thread-safe.
 class ExpertCache {
  public:
-  /// `budget` in bytes, of experts as they are in memory. Loads expert 0 of `layer`, which tells how large they are.
-  /// Throws Error when it does not fit.
+  /// `budget` is in bytes of loaded experts. Loads expert 0 of `layer` to learn the size. Throws Error if it does not
+  /// fit.
   ExpertCache(std::uint64_t budget, ExpertLoader loader, std::size_t layer);
 
   /// The experts of a layer; as long as this is.
   std::shared_ptr<const ExpertStore> of_layer(std::size_t layer) const;
 
-  /// Bytes that one token's products with an expert read: of the largest so far.
+  /// Returns the bytes that one token's products with an expert read: the largest so far.
   std::uint64_t streamed_bytes() const;
 
-  /// But for the number of the model's experts.
+  /// Returns the figures except the number of the model's experts.
   ExpertFigures figures() const;
 
  private:
@@ -63,7 +63,7 @@ class ExpertCache {
 
   std::uint64_t budget_;
   ExpertLoader loader_;
-  mutable std::mutex mutex_;          ///< held while experts are loaded, too: who waits may want the same ones
+  mutable std::mutex mutex_;          ///< also held while experts are loaded: waiting threads may need the same ones
   mutable std::list<Entry> entries_;  ///< the one that was used last comes first
   mutable std::map<Key, std::list<Entry>::iterator> by_key_;
   mutable std::uint64_t bytes_ = 0;    ///< of the entries

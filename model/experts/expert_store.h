@@ -1,4 +1,4 @@
-// Where a layer's experts are when they are not all in memory.
+// Gives access to a layer's experts when they are not all in memory.
 #ifndef BALLAST_MODEL_EXPERTS_EXPERT_STORE_H_
 #define BALLAST_MODEL_EXPERTS_EXPERT_STORE_H_
 
@@ -19,7 +19,7 @@ class ExpertStore {
   ExpertStore& operator=(const ExpertStore&) = delete;
   virtual ~ExpertStore() = default;
 
-  /// How many experts may be asked for at once; at least one.
+  /// Returns how many experts may be requested at once; at least one.
   virtual std::size_t most_at_once() const = 0;
 
   /// Weights of some experts, in the order asked for. They stay in memory while the pointers do. Throws Error where

@@ -24,20 +24,8 @@ std::size_t count_tokens(std::span<const BatchSequence> batch) {
   return tokens;
 }
 
-/// Writes into the activations where the rows of each sequence end.
-void count_rows(std::span<const BatchSequence> batch, BlockActivations& activations) {
-  activations.row_ends.clear();
-  activations.wanted_ends.clear();
-  std::size_t rows = 0;
-  std::size_t wanted = 0;
-  for (const BatchSequence& sequence : batch) {
-    activations.row_ends.push_back(rows += sequence.tokens);
-    activations.wanted_ends.push_back(wanted += sequence.wanted);
-  }
-}
-
-/// hidden += what a half of the block has returned for `count` rows, normalized by the half's own norm, if there is
-/// one, and by the layout's, and scaled as the spec says.
+/// Adds the output of a half of the block to hidden, for `count` rows: normalized by the half's own norm, if there is
+/// one, and by the layout's, and scaled by the spec's factor.
 void add_returned(const BlockPass& pass, const Norm& own, const Norm& of_layout, std::size_t count, float* hidden) {
   float* returned = pass.activations.returned.data();
   if (!own.gain.empty()) own.apply(returned, count, returned);
@@ -45,7 +33,7 @@ void add_returned(const BlockPass& pass, const Norm& own, const Norm& of_layout,
   add_values(returned, count * pass.spec.hidden_size, static_cast<float>(pass.spec.residual_scale), hidden);
 }
 
-/// Where a half of the block adds what it returns: the stream, unless something happens to it first.
+/// Returns the destination of a half's output: the stream, unless it must be transformed first.
 float* destination(const BlockPass& pass, float* hidden) {
   if (pass.spec.adds_returned()) return hidden;
   kernels::AlignedArray<float>& returned = pass.activations.returned;
@@ -79,7 +67,7 @@ void forward_second_half(const BlockPass& pass, const LinearRows& input, float* 
   if (dst != hidden) add_returned(pass, pass.block.mlp_post_norm, pass.block.mlp_norm, pass.tokens, hidden);
 }
 
-/// A layout's whole block; returns the rows of hidden that go on, as Mixer::forward does.
+/// Runs a block of this layout; returns the rows of hidden that continue, as Mixer::forward does.
 std::size_t forward_pre_norm(const BlockPass& pass, float* hidden) {
   BlockActivations& a = pass.activations;
   const std::size_t size = pass.spec.hidden_size;
@@ -116,7 +104,7 @@ std::size_t forward_post_norm(const BlockPass& pass, float* hidden) {
 std::size_t forward_output_norm(const BlockPass& pass, float* hidden) {
   BlockActivations& a = pass.activations;
   const std::size_t size = pass.spec.hidden_size;
-  // Both halves read the stream where it is, for what they return is kept elsewhere first; calibration gets copies.
+  // Both halves read the stream in place, because their outputs are stored elsewhere first; calibration gets copies.
   const auto row = [hidden, size](std::size_t index, float*) -> const float* { return hidden + index * size; };
   const std::size_t left = forward_mixer(pass, {kernels::RowSource(row), size, a.attention_input.data()}, hidden);
   if (left == 0) return 0;
@@ -137,7 +125,8 @@ std::size_t forward_parallel(const BlockPass& pass, float* hidden) {
   return pass.tokens;
 }
 
-/// Activates the rows of the batch's tokens that go on, and multiplies them by what the layer gets of each token.
+/// Activates the rows of the continuing tokens of the batch, and multiplies them by the layer's own inputs of the
+/// tokens.
 void multiply_by_token_inputs(const BlockPass& pass, float* rows) {
   const StridedRows& inputs = pass.options.token_inputs;
   const std::size_t size = pass.spec.token_inputs->size;

@@ -1,4 +1,4 @@
-// One block's forward pass over a batch of sequences, leaving what went through it where calibration can look.
+// The forward pass of one block over a batch of sequences, which can record its activations for calibration.
 #ifndef BALLAST_MODEL_FORWARD_FORWARD_H_
 #define BALLAST_MODEL_FORWARD_FORWARD_H_
 
@@ -21,13 +21,13 @@
 
 namespace ballast::model {
 
-/// Consecutive tokens of one sequence, at positions state->position() ... The tokens of a batch lie one sequence after
-/// the other.
+/// Consecutive tokens of one sequence, at positions state->position() ... The tokens of a batch are grouped by
+/// sequence.
 struct BatchSequence {
   std::size_t tokens = 0;
   SequenceState* state = nullptr;
   std::span<const std::uint8_t> fp16_tokens{};  ///< per token: not 0 keeps it in F16 in an INT8 cache; or empty
-  std::size_t wanted = 0;                       ///< by ForwardOptions::wanted_only, the last so many tokens
+  std::size_t wanted = 0;                       ///< with ForwardOptions::wanted_only, the number of wanted last tokens
 };
 
 /// What some linears of a block read together.
@@ -36,8 +36,8 @@ struct LinearInput {
   std::size_t cols = 0;
   const float* rows = nullptr;  ///< [count][cols], dense
   std::size_t count = 0;
-  std::vector<std::size_t> tokens;         ///< the batch's token of each row; empty: all tokens in order
-  std::optional<std::size_t> expert = {};  ///< whose last linear it is that reads them
+  std::vector<std::size_t> tokens;         ///< the token of the batch for each row; empty: all tokens in order
+  std::optional<std::size_t> expert = {};  ///< the expert whose last linear reads them
 };
 
 /// What a router did with a batch.
@@ -57,18 +57,18 @@ struct StridedRows {
 /// Buffers that a block writes, reused from block to block; rows are the batch's tokens.
 struct BlockActivations {
   // What calibration looks at, valid until the next block.
-  std::vector<LinearInput> inputs;        ///< in the order of the forward pass; only when asked for
-  RoutedTokens routing;                   ///< the same; no experts where the block has none
+  std::vector<LinearInput> inputs;        ///< in the order of the forward pass; only if requested
+  RoutedTokens routing;                   ///< only if requested; no experts if the block has none
   StridedRows keys;                       ///< [tokens][kv_heads * key_size] of the layer's cache_shape, rotated
   StridedRows values;                     ///< [tokens][kv_heads * value_size] of that
   std::vector<double> first_token_share;  ///< [sequences][heads]; only when asked for
 
-  // Not of interest outside.
+  // Internal buffers.
   using Buffer = kernels::AlignedArray<float>;
   Buffer attention_input, query_key_value, attention_output, output_gate;
   Buffer query_latent, key_value_latent, key_position, head_queries, head_values, sink_queries;
   Buffer mlp_input, mlp_hidden, mlp_up;
-  Buffer returned;  ///< by mixer or MLP, where it is not added as it is
+  Buffer returned;  ///< the output of mixer or MLP, if it is not added directly
   Buffer token_stream, token_hidden;
   std::array<Buffer, 4> of_mixer;  ///< BlockPass::buffer
   Buffer router_logits, shared_logits, shared_output, experts_sum, expert_input, expert_hidden, expert_up,
@@ -87,7 +87,7 @@ struct AngleSet {
 
 class RopeTable;
 
-/// The angles of all layers: layers that rotate alike share a set.
+/// The angles of all layers: layers with the same rotation share a set.
 class RopeAngles {
  public:
   /// Empty where the layer rotates nothing.
@@ -124,7 +124,7 @@ class RopeTable {
   std::vector<std::optional<std::size_t>> of_layer_;  ///< index of the layer's rotation, if it has one
 };
 
-/// Whether a last block can leave out what only unwanted tokens need.
+/// Returns whether a last block can skip work that only unwanted tokens need.
 inline bool can_keep_wanted_only(const ModelSpec& spec) {
   return spec.layout == BlockLayout::kPreNorm || spec.layout == BlockLayout::kOutputNorm;
 }
@@ -132,11 +132,11 @@ inline bool can_keep_wanted_only(const ModelSpec& spec) {
 struct ForwardOptions {
   bool record_inputs = false;      ///< fill BlockActivations::inputs
   bool first_token_share = false;  ///< also sum up the attention that each head gives to the first token
-  /// With record_inputs: of an MLP without experts what its first linears read is recorded, no more. It is not run, and
-  /// hidden is not what comes after the block.
+  /// With record_inputs: of an MLP without experts only the input of its first linears is recorded. It is not run, and
+  /// hidden is not the block's output.
   bool mlp_input_only = false;
-  /// After this block only BatchSequence::wanted tokens of each sequence are wanted: hidden's first rows receive these,
-  /// one sequence after the other. The others leave their keys and values in the cache. Only where
+  /// After this block only the BatchSequence::wanted tokens of each sequence are needed: they are moved to hidden's
+  /// first rows, grouped by sequence. The others leave only their keys and values in the cache. Requires
   /// can_keep_wanted_only.
   bool wanted_only = false;
   StridedRows token_inputs{};  ///< [tokens][TokenInputSpec::size], where the spec has them
@@ -149,13 +149,13 @@ void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t
                    std::span<const BatchSequence> batch, std::size_t state_layer, float* hidden,
                    BlockActivations& activations, const ForwardOptions& options = {});
 
-/// An expert that is run on tokens of one's choice, sent to it or not. Spec and block must outlive it.
+/// Runs an expert on chosen tokens, independent of the router. Spec and block must outlive it.
 class LoneExpert {
  public:
   LoneExpert(const ModelSpec& spec, const BlockWeights& block, std::size_t layer, std::size_t expert);
 
-  /// What its last linear reads for rows [count][hidden_size] of what the router reads: [count][its columns], valid
-  /// until the activations' next use.
+  /// Returns the input of its last linear for rows [count][hidden_size] of the router's input: [count][its columns],
+  /// valid until the activations' next use.
   const float* down_rows(const float* rows, std::size_t count, BlockActivations& activations) const;
 
  private:

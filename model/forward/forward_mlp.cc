@@ -12,8 +12,8 @@ namespace ballast::model {
 
 namespace {
 
-/// Rows for an MLP's last linear: activation(gate(x)) * up(x), or activation(up(x)) where there is no gate, made from
-/// what the first linears wrote.
+/// Rows for an MLP's last linear: activation(gate(x)) * up(x), or activation(up(x)) without a gate, computed from the
+/// first linears' outputs.
 struct ActivatedRows {
   const MlpSpec& mlp;
   bool gated;
@@ -38,18 +38,18 @@ struct ActivatedRows {
   }
 };
 
-/// An MLP's pass over `count` rows, with memory for what its first linears write.
+/// An MLP's pass over `count` rows, with memory for its first linears' outputs.
 struct MlpPass {
   const BlockPass& pass;
   const MlpWeights& mlp;
   float* hidden;  ///< [count][up's rows]
-  float* up;      ///< the same; for what the gate multiplies
+  float* up;      ///< the gate's factor, of the same size
 
   bool gates_in_product() const {
     return mlp.gate && !pass.layer.mlp.has_limits() && multiplied_by_gate(mlp.up, *mlp.gate);
   }
 
-  /// What the first linears write: the gate and what it multiplies, or only that, multiplied.
+  /// Returns the first linears' outputs: gate and up, or only their product.
   LinearOutputs first_outputs() const {
     const std::size_t size = mlp.up.rows();
     LinearOutputs outputs;
@@ -92,8 +92,8 @@ void add_normalized(const BlockPass& pass, const Norm& norm, float* rows, float*
   add_values(rows, pass.tokens * pass.spec.hidden_size, 1.0F, hidden);
 }
 
-/// hidden += what the shared MLP makes of `input` [tokens][hidden_size], which may be normalized, or of which its
-/// router may want a share only: its logits are there.
+/// Adds the shared MLP's output for `input` [tokens][hidden_size] to hidden, normalized if it has a norm, and
+/// multiplied by its router's share if it has one, whose logits are computed.
 void forward_shared(const BlockPass& pass, const ExpertWeights& routed, const float* input, float* hidden) {
   const std::size_t size = pass.spec.hidden_size;
   const LinearRows rows(input, size);
@@ -117,10 +117,10 @@ void forward_shared(const BlockPass& pass, const ExpertWeights& routed, const fl
 struct ExpertRows {
   std::size_t per_token;
   std::vector<ExpertChoice> choices;  ///< [tokens][per_token]
-  std::vector<std::size_t> rows;      ///< the same: where a choice's row is
+  std::vector<std::size_t> rows;      ///< the row of each choice
   std::vector<std::size_t> first;     ///< [experts + 1]: of each expert's rows, and their number
   std::vector<std::size_t> tokens;    ///< of each row
-  std::vector<float> input_weights;   ///< of each row, where a choice's weight multiplies that; else empty
+  std::vector<float> input_weights;   ///< of each row, if a choice's weight multiplies its input; else empty
 
   std::span<const std::size_t> tokens_of(std::size_t expert) const {
     return std::span(tokens).subspan(first[expert], first[expert + 1] - first[expert]);
@@ -165,7 +165,7 @@ ExpertRows route(const BlockPass& pass, const ExpertWeights& routed) {
   return result;
 }
 
-/// hidden [tokens][size] += what experts made of each token, times its weight.
+/// Adds the experts' outputs for each token, times their weights, to hidden [tokens][size].
 void add_expert_outputs(const ExpertRows& experts, const float* outputs, std::size_t tokens, std::size_t size,
                         float* hidden) {
   const std::size_t threads = kernels::threads_for(tokens * experts.per_token * size);
@@ -185,7 +185,7 @@ class HeldExperts {
     if (routed.store != nullptr) held_ = routed.store->get(experts);
   }
 
-  /// Of the `index`th of them, expert `expert`.
+  /// Returns the weights of expert `expert`, the `index`th one.
   const MlpWeights& weights(std::size_t index, std::size_t expert) const {
     return held_.empty() ? routed_.experts[expert] : *held_[index];
   }
@@ -195,7 +195,7 @@ class HeldExperts {
   std::vector<std::shared_ptr<const MlpWeights>> held_;
 };
 
-/// A pass over the rows of some experts, ascending, which follow each other.
+/// A pass over the rows of some experts, ascending and consecutive.
 struct ExpertsPass {
   const BlockPass& pass;
   const ExpertRows& all;
@@ -216,14 +216,14 @@ struct ExpertsPass {
             pass.activations.expert_up.data() + first};
   }
 
-  /// Where the `index`th expert's output goes.
+  /// Returns the output of the `index`th expert.
   LinearOutput output(std::size_t index, const MlpPass& own) const {
     const std::size_t size = pass.spec.hidden_size;
     return {&own.mlp.down, pass.activations.expert_output.data() + all.first[experts[index]] * size, size};
   }
 };
 
-/// In two parallel calls; false where the experts do not want their rows in one form.
+/// Runs in two parallel calls; returns false if the experts need their rows in different formats.
 bool forward_at_once(const ExpertsPass& experts) {
   const BlockPass& pass = experts.pass;
   const std::size_t hidden_size = pass.spec.hidden_size;
@@ -231,7 +231,7 @@ bool forward_at_once(const ExpertsPass& experts) {
   BlockActivations& a = pass.activations;
   std::vector<LinearOfRows> into;
   std::vector<LinearOfRows> out;
-  std::size_t gated = 0;  // in the product
+  std::size_t gated = 0;  // number of gated linears in the product
   for (std::size_t i = 0; i < experts.experts.size(); ++i) {
     const std::size_t count = experts.all.tokens_of(experts.experts[i]).size();
     const std::size_t first = experts.all.first[experts.experts[i]] - begin;
@@ -256,7 +256,7 @@ bool forward_at_once(const ExpertsPass& experts) {
   return true;
 }
 
-/// With what calibration wants to see.
+/// Records the activations for calibration.
 void forward_one_by_one(const ExpertsPass& experts) {
   const BlockPass& pass = experts.pass;
   const std::size_t hidden_size = pass.spec.hidden_size;
@@ -278,7 +278,7 @@ void forward_one_by_one(const ExpertsPass& experts) {
 }
 
 void record_routing(const BlockPass& pass, const ExpertWeights& routed, const float* input, const ExpertRows& experts) {
-  // An expert reads some of the rows that the router reads: one input for calibration.
+  // An expert reads some of the router's rows: one input for calibration.
   std::vector<const Linear*> readers = {&routed.router};
   if (routed.shared_router) readers.push_back(&*routed.shared_router);
   for (const MlpWeights& expert : routed.experts) {

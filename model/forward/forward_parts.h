@@ -44,18 +44,20 @@ struct BlockPass {
   /// The rows of hidden that the mixer leaves for the rest of the block.
   const StepRows& rows_after_mixer() const { return options.wanted_only ? wanted_rows : rows; }
 
-  /// One of four buffers for mixers that have none of their own among the activations, of at least `size` values.
+  /// Returns one of four buffers for mixers, of at least `size` values.
   float* buffer(std::size_t index, std::size_t size) const;
 
   /// Runs linears that read `input`, whose rows `step` describes, and records the input if the options ask for it: rows
   /// in memory must then stay until the next block, as those among the activations do.
   void apply_linears(std::span<const LinearOutput> outputs, const LinearRows& input, const StepRows& step) const;
 
-  /// Writes the rows that linears read to memory, records them as the input of these linears, and returns them.
-  LinearRows record_input(std::span<const LinearOutput> outputs, const LinearRows& input, const StepRows& step) const;
+  /// Materializes the rows that linears read, records their readers, and returns the rows in memory.
+  LinearRows record_input(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,
+                          std::span<const std::size_t> row_tokens = {}) const;
 
-  /// Records rows as the input of linears.
-  void record(std::span<const Linear* const> linears, const float* input, const StepRows& step) const;
+  /// Records the readers of rows.
+  void record(std::span<const Linear* const> linears, const float* rows, std::size_t count,
+              std::vector<std::size_t> row_tokens = {}) const;
 };
 
 /// sum[i] += scale * values[i]
@@ -64,8 +66,8 @@ void add_values(const float* values, std::size_t count, float scale, float* sum)
 /// Moves the rows of each sequence's wanted tokens to the front. Returns how many these are.
 std::size_t keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t row_size, float* rows);
 
-/// hidden [tokens][hidden] += MLP of input [tokens][hidden], which may be made from hidden but does not lie in it;
-/// plain or by experts.
+/// Adds the MLP's output for input [tokens][hidden] to hidden [tokens][hidden]; the input may be computed from hidden
+/// but is not a part of it. The MLP is plain or has experts.
 void forward_mlp(const BlockPass& pass, const LinearRows& input, float* hidden);
 
 }  // namespace ballast::model

@@ -19,7 +19,7 @@ using kernels::RowKind;
 
 namespace {
 
-/// In a ring: the first query of an append still sees the window before it when the last token has been stored.
+/// In a ring, the first query of an append still sees its whole window when the last token has been stored.
 kernels::PageOrder page_order(const KeyValueCacheOptions& options) {
   if (options.window == 0) return {};
   return {.fixed = pages_for(options.sinks), .ring = pages_for(options.window + options.largest_append)};

@@ -22,7 +22,7 @@ std::size_t LayerPages::bytes() const {
 
 std::byte* LayerPages::own_page(std::size_t index) {
   if (index >= pages_.size()) {
-    view_.resize(index + 1);  // the first: pages_ tells how many there are
+    view_.resize(index + 1);  // the first page: the size of pages_ is their number
     pages_.resize(index + 1);
   }
   PageRef& data = pages_[index].data;
@@ -74,7 +74,7 @@ std::size_t LayerPages::free_fp16_row(std::size_t index) const {
   return row;
 }
 
-/// Sees to it that a row has memory, and that nobody else reads it.
+/// Ensures that a row has memory that no other cache shares.
 void LayerPages::make_fp16_row(std::size_t index, std::size_t row) {
   constexpr std::size_t kFewest = 4;
   const std::size_t row_bytes = layout_.fp16_row_size() * sizeof(std::uint16_t);

@@ -14,20 +14,20 @@
 
 namespace ballast::model {
 
-/// Copies share all pages; whoever writes to a shared one first gets a copy of it.
+/// Copies share all pages; writing to a shared one copies it first.
 class LayerPages {
  public:
   LayerPages(const kernels::PageLayout& layout, std::shared_ptr<PagePool> pool)
       : layout_(layout), pool_(std::move(pool)) {}
 
   const kernels::PageLayout& layout() const { return layout_; }
-  std::size_t bytes() const;  ///< that the layer holds, shared or not
+  std::size_t bytes() const;  ///< of the layer's pages, shared or not
 
-  /// Page `index`, to be written: it is there and nobody else's from now on. Throws std::bad_alloc.
+  /// Returns page `index` for writing, allocated and not shared. Throws std::bad_alloc.
   std::byte* own_page(std::size_t index);
 
-  // INT8: what a slot of an own page reads. The first sees to the codes, the second also to the F16 row that it comes
-  // with: keys [heads * key_size] and values [heads * value_size], unless keys contain them.
+  // INT8: set what a slot of an own page reads. The first selects the codes, the second stores an F16 row: keys [heads
+  // * key_size] and values [heads * value_size], unless keys contain them.
   void read_codes(std::size_t index, std::size_t slot);
   void read_fp16(std::size_t index, std::size_t slot, const float* keys, const float* values);
   bool reads_fp16(std::size_t index, std::size_t slot) const;

@@ -12,14 +12,14 @@ PageRef::PageRef(const PageRef& other) : pool_(other.pool_), page_(other.page_) 
 PageRef::~PageRef() {
   if (page_ == nullptr) return;
   const std::size_t bytes = page_->bytes;
-  // Whoever takes the page next sees what was done under any share of it.
+  // The next owner of the page sees all writes under any share of it.
   const std::size_t shares = page_->shares.fetch_sub(1, std::memory_order_acq_rel);
   if (shares == 1) pool_->give_back(page_);
   if (shares == 2) pool_->shared_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
-/// Memory for a page. Slabs grow with the pool, so that a small cache stays small and a large one lies in huge pages;
-/// of a slab the system gives only what was written to.
+/// Returns memory for a page. Slabs grow with the pool, so that a small cache stays small and a large one uses huge
+/// pages; untouched parts of a slab use no memory.
 std::byte* PagePool::cut(std::size_t bytes) {
   constexpr std::size_t kLargestSlab = 16 * kernels::kHugePageBytes;
   constexpr std::size_t kAlignment = 128;  // as AlignedArray's

@@ -16,9 +16,9 @@ namespace ballast::model {
 
 class PagePool;
 
-/// A share of a page from a pool, or none. Copies share the page; with the last of them it goes back to its pool, which
-/// lives as long as a share. Several threads may hold, copy and drop shares of one page, each a PageRef of its own; who
-/// finds it unshared may write to it.
+/// A shared reference to a page from a pool, or none. Copies share the page; when the last one is destroyed it returns
+/// to its pool, which lives as long as a reference. Several threads may hold, copy and drop references to one page,
+/// each with its own PageRef; an unshared page may be written to.
 class PageRef {
  public:
   PageRef() = default;
@@ -35,7 +35,7 @@ class PageRef {
   std::byte* data() const { return page_->memory; }
   std::size_t bytes() const { return page_->bytes; }
 
-  /// Whether there are other shares. What they read happened before a call that returns false.
+  /// Returns whether there are other references. Their reads happened before a call that returns false.
   bool shared() const { return page_->shares.load(std::memory_order_acquire) != 1; }
 
  private:
@@ -64,10 +64,10 @@ class PagePool : public std::enable_shared_from_this<PagePool> {
  public:
   static std::shared_ptr<PagePool> make() { return std::shared_ptr<PagePool>(new PagePool); }
 
-  /// A page of this size, aligned for any vector and with any content. Throws std::bad_alloc.
+  /// Returns a page of this size, aligned for any vector and with arbitrary contents. Throws std::bad_alloc.
   PageRef take(std::size_t bytes);
 
-  std::size_t bytes_in_use() const;  ///< of pages handed out, a shared one counted once
+  std::size_t bytes_in_use() const;  ///< of pages in use, a shared one counted once
   std::size_t shared_bytes() const { return shared_bytes_.load(std::memory_order_relaxed); }  ///< of shared ones
   std::size_t bytes() const;                                                                  ///< of all pages
 

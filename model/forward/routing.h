@@ -1,4 +1,4 @@
-// Which experts a token passes, and with which weights.
+// The choice of experts for each token, and their weights.
 #ifndef BALLAST_MODEL_FORWARD_ROUTING_H_
 #define BALLAST_MODEL_FORWARD_ROUTING_H_
 
@@ -20,7 +20,7 @@ struct ExpertChoice {
 std::vector<ExpertChoice> choose_experts(const ExpertSpec& spec, std::span<const float> logits,
                                          std::span<const float> correction);
 
-/// What a router's logits [count] say of each expert, before any are left out.
+/// Returns the score of each expert from a router's logits [count], before any are excluded.
 std::vector<float> expert_scores(ExpertSpec::Scoring scoring, std::span<const float> logits);
 
 }  // namespace ballast::model

@@ -11,8 +11,8 @@
 
 namespace ballast::model {
 
-/// What a mixer keeps of a sequence in one layer, beside keys and values. Its forward pass changes it token by token,
-/// and no token can be taken back.
+/// A mixer's state of a sequence in one layer, other than keys and values. Its forward pass changes it token by token,
+/// and no token can be removed.
 class MixerState {
  public:
   MixerState() = default;
@@ -46,7 +46,7 @@ class MixerStates {
   std::vector<std::unique_ptr<MixerState>> states_;
 };
 
-/// The layer whose keys and values a layer reads: mostly itself.
+/// Returns the layer whose keys and values a layer reads: usually itself.
 inline std::size_t cache_layer(const ModelSpec& spec, std::size_t layer) {
   const AttentionSpec* attention = spec.layers[layer].attention();
   return attention == nullptr ? layer : attention->keys_of.value_or(layer);
@@ -56,11 +56,11 @@ inline std::size_t cache_layer(const ModelSpec& spec, std::size_t layer) {
 /// thread-safe.
 class SequenceState {
  public:
-  /// Of all layers of a model.
+  /// Creates the states of all layers of a model.
   SequenceState(const ModelSpec& spec, const KeyValueCacheOptions& options);
 
-  /// Of one layer, for passes that run layer after layer (calibration): its index here is 0. Its cache is the one that
-  /// the layer reads: see SharedKeys where that is another's.
+  /// Creates the state of one layer, for passes that run layer after layer (calibration): its index here is 0. Its
+  /// cache is the one that the layer reads: see SharedKeys if that belongs to another layer.
   SequenceState(const ModelSpec& spec, std::size_t layer, const KeyValueCacheOptions& options);
 
   KeyValueCache& cache() { return cache_; }
@@ -72,22 +72,23 @@ class SequenceState {
   /// Once all layers have seen them, `count` more tokens belong to the sequence.
   void advance(std::size_t count) { cache_.advance(count); }
 
-  /// A pass ended half-way. Keys and values of its tokens are written over by the next one; mixers' states cannot be
-  /// taken back: the sequence has to begin anew, or with a snapshot.
-  void invalidate() { invalid_ = !mixers_.empty(); }
+  /// Marks the state after an incomplete pass. Keys and values of its tokens are overwritten by the next pass; mixers'
+  /// states cannot be restored: the sequence has to start again, or from a snapshot.
+  void invalidate() { spoiled_ = !mixers_.empty(); }
   bool invalid() const { return invalid_; }
 
-  /// The tokens so far become the prefix of KeyValueCache::hold_prefix.
+  /// Makes the tokens so far the prefix, see KeyValueCache::hold_prefix.
   void hold_prefix();
 
   std::size_t length() const { return cache_.length(); }
   std::size_t position() const { return cache_.position(); }
 
-  /// No layer keeps a state beside keys and values: the sequence can be cut back anywhere that its cache can.
+  /// Returns whether no layer has a state other than keys and values, so that the sequence can be truncated anywhere
+  /// its cache can.
   bool has_no_recurrent_state() const { return mixers_.empty(); }
 
-  /// Whether the sequence can be cut back. Mixers with a state know no length but 0 and the one that they are at:
-  /// restore a snapshot then, or run the tokens again.
+  /// Returns whether the sequence can be truncated. Mixers with a state support only length 0 and the current length:
+  /// otherwise restore a snapshot, or run the tokens again.
   bool can_truncate_to(std::size_t length) const;
   void truncate(std::size_t length);
 
@@ -98,13 +99,13 @@ class SequenceState {
   };
   Snapshot snapshot() const { return {.length = length(), .mixers = mixers_}; }
 
-  /// Whether the cache still holds what a token at the snapshot's length sees. A snapshot is one of this sequence, or
-  /// of one that began with the same tokens up to it.
+  /// Returns whether the cache still holds all tokens visible at the snapshot's length. The snapshot is one of this
+  /// sequence, or of one with the same tokens up to it.
   bool can_restore(const Snapshot& snapshot) const { return cache_.can_truncate_to(snapshot.length); }
   void restore(const Snapshot& snapshot);
 
   std::size_t memory_bytes() const { return cache_.memory_bytes() + mixers_.memory_bytes(); }
-  /// Of these, what every copy has for itself, however long the sequence is.
+  /// Returns the part of these bytes that every copy owns, independent of the sequence's length.
   std::size_t mixer_bytes() const { return mixers_.memory_bytes(); }
   /// Bytes that one new token reads.
   std::size_t bytes_in_use() const { return cache_.bytes_in_use() + mixers_.memory_bytes(); }

@@ -12,7 +12,7 @@
 
 namespace ballast::model {
 
-/// Where they are in the rows that such a pass carries from layer to layer, one row for each token.
+/// The position of shared keys and values in the rows that such a pass carries from layer to layer, one row per token.
 class SharedKeys {
  public:
   explicit SharedKeys(const ModelSpec& spec);
@@ -20,19 +20,19 @@ class SharedKeys {
   /// Floats of one row; 0 where no layer shares anything.
   std::size_t row_size() const { return row_size_; }
 
-  /// After the pass of a layer, which `activations` were written by: what it shares goes into `rows`, one for each of
+  /// Is called after the pass of a layer, which wrote `activations`: copies what it shares to `rows`, one for each of
   /// the pass's tokens.
   void keep(std::size_t layer, const BlockActivations& activations, std::span<float> rows) const;
 
-  /// Before the pass of a layer: what it reads of another's goes from `rows` into the cache of a state of this layer,
-  /// after the cache's length.
+  /// Is called before the pass of a layer: copies what it reads of another layer from `rows` into the cache of a state
+  /// of this layer, after the cache's length.
   void give(std::size_t layer, std::span<const float> rows, SequenceState& state) const;
 
  private:
   struct Source {
     std::size_t layer;
     CacheShape cache;
-    std::size_t keys;  ///< where they begin in a row; values follow
+    std::size_t keys;  ///< offset in a row; values follow
 
     std::size_t values() const { return keys + cache.kv_heads * cache.key_size; }
   };

@@ -1,4 +1,4 @@
-// Attention whose queries, keys and values come straight from the block's input.
+// Attention whose queries, keys and values are projections of the block's input.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -13,7 +13,7 @@ namespace ballast::model {
 namespace attention {
 namespace {
 
-/// Of the keys and values that the layer reads, its own or not.
+/// Returns the shape of the keys and values that the layer reads, its own or another layer's.
 CacheShape shape_of_heads(const LayerSpec& layer) {
   const AttentionSpec& attention = *layer.attention();
   return {.kv_heads = attention.kv_heads,

@@ -18,10 +18,10 @@ struct ConvolutionState : MixerState {
   std::unique_ptr<MixerState> clone() const override { return std::make_unique<ConvolutionState>(*this); }
   std::size_t memory_bytes() const override { return history.size() * sizeof(float); }
 
-  std::vector<float> history;  ///< what the convolution has read, [width - 1][channels]
+  std::vector<float> history;  ///< the last inputs of the convolution, [width - 1][channels]
 };
 
-/// A convolution of each channel by itself, over the `width` last tokens of a sequence.
+/// A depthwise convolution over the `width` last tokens of a sequence.
 class Convolution {
  public:
   /// `stored` [channels][width], the last tap a token's own; `bias` [channels], or empty.
@@ -38,7 +38,7 @@ class Convolution {
   std::vector<float> bias_;
 };
 
-/// A linear without a bias that reads the block's input.
+/// The row of a linear without a bias that reads the block's input.
 template <std::size_t (*rows)(const LayerSpec&)>
 constexpr RoleRow input_linear(Role role) {
   RoleRow row;
@@ -48,7 +48,7 @@ constexpr RoleRow input_linear(Role role) {
   return row;
 }
 
-/// A linear that reads the block's input and has a bias where BiasSpec::mixer_input says so.
+/// The row of a linear that reads the block's input and has a bias if BiasSpec::mixer_input is set.
 template <std::size_t (*rows)(const LayerSpec&)>
 constexpr RoleRow biased_input_linear(Role role, const char* (*why_bias_stays)(const LayerSpec&)) {
   RoleRow row = input_linear<rows>(role);
@@ -57,7 +57,7 @@ constexpr RoleRow biased_input_linear(Role role, const char* (*why_bias_stays)(c
   return row;
 }
 
-/// A role that is a vector.
+/// The row of a role that is a vector.
 template <std::size_t (*size)(const LayerSpec&)>
 constexpr RoleRow vector_row(Role role) {
   RoleRow row;

@@ -1,5 +1,5 @@
-// The gated delta net (Yang et al. 2024, arXiv:2412.06464) as Qwen3-Next has it: a short convolution of queries, keys
-// and values, a memory of one matrix per head, a norm of what it returns, and a gate.
+// The gated delta net (Yang et al. 2024, arXiv:2412.06464) as in Qwen3-Next: a short convolution of queries, keys and
+// values, a memory of one matrix per head, a norm of its output, and a gate.
 #include <array>
 #include <cmath>
 #include <memory>
@@ -65,7 +65,7 @@ class GatedDelta final : public Mixer {
     project(pass, rows, input);
     convolve(pass, rows);
     make_factors(pass, rows);
-    float* outputs = rows.projected;  // whose values the convolution has taken
+    float* outputs = rows.projected;  // its contents were read by the convolution
     follow(pass, rows, outputs);
     kernels::rms_norm_heads(outputs, pass.tokens, spec.value_heads, spec.value_size, width, norm_.gain.data(),
                             norm_.epsilon);
@@ -80,7 +80,7 @@ class GatedDelta final : public Mixer {
  private:
   struct Rows {
     float* projected;  ///< [tokens][channels]: queries, keys and values of all heads
-    float* mixed;      ///< the same after the convolution
+    float* mixed;      ///< after the convolution
     float* gates;      ///< [tokens][value_heads * value_size]
     float* scalars;    ///< [tokens][2][value_heads]: strengths, and decays
   };
@@ -111,7 +111,7 @@ class GatedDelta final : public Mixer {
     normalize(rows.mixed + spec.key_heads * spec.key_size, key_gain_);
   }
 
-  /// Strengths and decays from what the linears say of them.
+  /// Computes strengths and decays from the linears' outputs.
   void make_factors(const BlockPass& pass, const Rows& rows) const {
     const std::size_t heads = rate_.size();
     const std::size_t threads = kernels::threads_for(pass.tokens * heads * kOperationsOfAFactor);
@@ -153,7 +153,7 @@ class GatedDelta final : public Mixer {
 
   Linear query_, key_, value_, gate_, strength_, decay_;
   std::vector<float> decay_bias_;
-  std::vector<float> rate_;  ///< of the decay, one for each value head
+  std::vector<float> rate_;  ///< of the decay, one per value head
   Norm norm_;
   Linear output_;
   Convolution convolution_;

@@ -22,12 +22,12 @@ void rotate(const LayerSpec& layer, const HeadRow& layout, float* rows, std::siz
                 cos.data(), sin.data());
 }
 
-/// Whether sinks need queries of their own: the cache rolls, and its first tokens keep positions that do not move.
+/// Whether sinks need queries of their own: the cache the first tokens need separately rotated queries.
 bool has_sink_queries(const BlockPass& pass) {
   return !pass.angles.slot_cos.empty();
 }
 
-/// Rotates queries and keys; in a rolling cache the sinks meet queries of their own.
+/// Rotates queries and keys; in a rolling cache also the queries for the sinks.
 void apply_rope(const BlockPass& pass, const HeadRow& layout) {
   const AttentionSpec& attention = *pass.layer.attention();
   if (!attention.rope) return;
@@ -46,7 +46,7 @@ void apply_rope(const BlockPass& pass, const HeadRow& layout) {
          angles.sin);
 }
 
-/// Multiplies each token's queries, `size` values of a row, by QueryGrowthSpec::factor of its position.
+/// Multiplies each token's queries, `size` values of a row, by the factor of its position.
 void scale_queries_by_position(const BlockPass& pass, float* rows, std::size_t size, std::size_t stride) {
   const QueryGrowthSpec& growth = *pass.layer.attention()->query_growth;
   for (const BatchSequence& sequence : pass.batch) {
@@ -161,7 +161,7 @@ void HeadAttention::normalize_heads(const BlockPass& pass, const HeadRow& layout
       return kernels::layer_norm_heads(rows, pass.tokens, heads, spec.head_size, stride, norm.gain.data(),
                                        norm.epsilon);
     }
-    // All heads together are normalized as one that is as large.
+    // All heads together are normalized like one large head.
     const std::size_t size = norm.gain.size();
     kernels::rms_norm_heads(rows, pass.tokens, heads * spec.head_size / size, size, stride, norm.gain.data(),
                             norm.epsilon);
@@ -174,7 +174,7 @@ void HeadAttention::normalize_heads(const BlockPass& pass, const HeadRow& layout
   }
 }
 
-/// Applies norms, RoPE and scales to queries, keys and values, between their projections and the scores.
+/// Applies everything between the projections and the scores to queries, keys and values,.
 void HeadAttention::norm_and_rotate_heads(const BlockPass& pass, const HeadRow& layout) const {
   const AttentionSpec& spec = *pass.layer.attention();
   if (spec.value_norm && layout.own_kv_heads > 0) {

@@ -31,9 +31,9 @@ struct HeadRow {
         size(keys + (own_cache ? cache.size() : 0)) {}
 
   std::size_t heads;
-  CacheShape cache;          ///< of what is attended to
-  std::size_t own_kv_heads;  ///< that the row has keys and values of: the cache's, or none
-  std::size_t rotary;        ///< where a head's rotated channels begin
+  CacheShape cache;          ///< of the keys and values that are read
+  std::size_t own_kv_heads;  ///< number of heads with keys and values in the row: the cache's, or none
+  std::size_t rotary;        ///< offset of a head's rotated channels
   std::size_t keys;
   std::size_t values;
   std::size_t size;
@@ -52,15 +52,15 @@ class HeadAttention : public Mixer {
 
   virtual HeadRow row_of(const LayerSpec& layer) const = 0;
 
-  /// Queries, keys and values of the input, neither normalized nor rotated, into activations.query_key_value, and what
-  /// the output gate makes of it into activations.output_gate.
+  /// Projects the input to queries, keys and values, neither normalized nor rotated, in activations.query_key_value,
+  /// and to the output gate in activations.output_gate.
   virtual void project(const BlockPass& pass, const HeadRow& layout, const LinearRows& input) const = 0;
 
-  /// Values of the heads, dense, for `rows` rows of activations.attention_output, which are sums of what is cached as
+  /// Returns values of the heads, dense, for `rows` rows of activations.attention_output, which are sums of the cached
   /// values.
   virtual float* values_of_heads(const BlockPass& pass, std::size_t rows) const;
 
-  /// What every key has in common but for its rotation, which INT8 caches leave out.
+  /// Returns the part that all keys share except for their rotation, which INT8 caches leave out.
   virtual kernels::KeyBias key_bias(const BlockPass& pass) const = 0;
 
   /// The linears that read the block's input end with the output gate, if there is one.
@@ -74,8 +74,8 @@ class HeadAttention : public Mixer {
   void append(const BlockPass& pass, const HeadRow& layout) const;
   std::size_t attend(const BlockPass& pass, const HeadRow& layout) const;
 
-  Norm query_norm_, key_norm_;      ///< their gains are empty where there are none
-  std::vector<float> sink_logits_;  ///< empty where there are none
+  Norm query_norm_, key_norm_;      ///< without a gain: no norm
+  std::vector<float> sink_logits_;  ///< empty: none
   std::optional<Linear> output_gate_;
   Linear output_;
 };

@@ -1,5 +1,4 @@
-// Functions that gated delta nets and Mamba 2 share: a short convolution, a memory of each head that follows the tokens
-// of a sequence, and a gate before the output projection.
+// The common part of mixers whose heads have a memory, after a short convolution and before a sequence, and a gate before the output projection.
 #ifndef BALLAST_MODEL_MIXER_HEAD_MEMORIES_H_
 #define BALLAST_MODEL_MIXER_HEAD_MEMORIES_H_
 
@@ -20,32 +19,29 @@ struct MemoryState final : ConvolutionState {
   std::unique_ptr<MixerState> clone() const override { return std::make_unique<MemoryState>(*this); }
   std::size_t memory_bytes() const override { return ConvolutionState::memory_bytes() + memory.size() * sizeof(float); }
 
-  std::vector<float> memory;  ///< of all heads, each as large as the others
+  std::vector<float> memory;  ///< of all heads, of equal size
 };
 
 /// One head's pass over the tokens of one sequence.
 struct HeadRun {
   std::size_t tokens;
-  std::size_t first_row;  ///< of the sequence, among the batch's
+  std::size_t first_row;  ///< index of the sequence's first row in the batch
   std::size_t head;
   float* memory;  ///< the head's
 };
 
-/// Calls `run` for every head of every sequence, whose states are MemoryState, from several threads. `operations`: of
-/// one head for one token.
+/// Calls `run` for every head of every sequence, whose states are MemoryState, from several threads. `operations`: is the
+/// work of one head for one token.
 void follow_heads(const BlockPass& pass, std::size_t heads, std::size_t operations,
                   const std::function<void(const HeadRun&)>& run);
 
-/// Writes SiLU(convolution(src)) to dst, both [pass.tokens][channels].
+/// Computes SiLU of the convolution of src, both [pass.tokens][channels].
 void convolve_activated(const BlockPass& pass, const Convolution& convolution, std::size_t channels, const float* src,
                         float* dst);
 
-/// The outputs of all heads before the gate, and the gates: [pass.tokens][width] each.
-struct GatedRows {
-  std::size_t width = 0;
-  float* outputs = nullptr;
-  float* gates = nullptr;
-};
+/// Keeps only the rows of wanted tokens, if so requested: the heads' outputs and their gates [tokens][width], and
+/// hidden. Returns their number.
+std::size_t keep_wanted_outputs(const BlockPass& pass, std::size_t width, float* outputs, float* gates, float* hidden);
 
 /// Ends Mixer::forward: adds the output projection of the gated rows to hidden and returns the rows of hidden that go
 /// on. `gated` makes a row from those of `rows`, of which only the wanted ones are left when it is called.

@@ -16,7 +16,7 @@ inline bool has_head_norms(const ModelSpec& /*spec*/, const LayerSpec& layer) {
   return layer.attention()->query_key_norm.has_value();
 }
 
-/// A layer that reads another's keys has none, and no values.
+/// A layer that reads another's keys has neither keys nor values.
 inline bool has_own_keys(const ModelSpec& /*spec*/, const LayerSpec& layer) {
   return !layer.attention()->keys_of;
 }

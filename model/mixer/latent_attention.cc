@@ -1,4 +1,4 @@
-// Attention whose queries, keys and values come out of latent vectors: LatentAttentionSpec.
+// Attention whose queries, keys and values are computed from latent vectors: LatentAttentionSpec.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -21,7 +21,8 @@ namespace {
 using kernels::FloatType;
 using kernels::HeadMatrices;
 
-/// The narrowest type that has all values of a plain matrix: parts of a fused one come in F32, whatever it has.
+/// Returns the narrowest type that holds all values of a plain matrix: parts of a fused one are read as F32, for any
+/// stored type.
 FloatType exact_type(const Linear& linear, FloatType type) {
   bool bf16 = type == FloatType::kF32, f16 = bf16;
   std::vector<float> row(linear.cols());
@@ -41,9 +42,9 @@ FloatType exact_type(const Linear& linear, FloatType type) {
   return f16 ? FloatType::kF16 : type;
 }
 
-/// A linear over the latent vector, in a matrix for each head: floats as they are, codes as what they stand for, in F16
-/// with a power of two for each head, which is within 2^-12 of it, a thirtieth of half a step of INT8. The linear keeps
-/// its name, sizes and bias.
+/// Converts a linear over the latent vector to one matrix per head: floats keep their type, codes are decoded to F16
+/// with a power of two for each head, within 2^-12, a thirtieth of half a step of INT8. The linear keeps its name,
+/// sizes and bias.
 HeadMatrices take_heads(Linear& linear, const HeadMatrices::Shape& shape) {
   const auto* plain = std::get_if<FloatMatrixHolder>(&linear.weights);
   const FloatType type = plain == nullptr ? FloatType::kF16 : exact_type(linear, plain->matrix.type);
@@ -56,12 +57,11 @@ HeadMatrices take_heads(Linear& linear, const HeadMatrices::Shape& shape) {
   return heads;
 }
 
-/// The cache keeps what all heads share: a token's latent vector c, normalized, and after it the rotated part of its
-/// keys. Scores and sums of a head's keys W_k c and values W_v c are those of latent vectors,
-///     q.(W_k c) = (W_k^T q).c    sum_j a_j W_v c_j = W_v sum_j a_j c_j,
-/// so that W_k meets each query once and W_v each output, whatever the sequence's length. This is done for all tokens
-/// alike, those of a prompt, too: keys and values expanded for a prompt would round otherwise, and a token's result
-/// would depend on how many came with it.
+/// The cache holds what all heads share: a token's normalized latent vector c, and after it the rotated part of its
+/// keys. Scores and sums of a head's keys W_k c and values W_v c are computed on latent vectors, q.(W_k c) = (W_k^T
+/// q).c and sum_j a_j W_v c_j = W_v sum_j a_j c_j, so that W_k multiplies each query once and W_v each output once, for
+/// any length of the sequence. This is done for all tokens, also those of a prompt: keys and values expanded for a
+/// prompt would be rounded differently, and a token's result would depend on how many came with it.
 class LatentAttention final : public HeadAttention {
  public:
   LatentAttention(const LatentAttentionSpec& spec, const BlockParts& parts)

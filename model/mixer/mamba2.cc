@@ -1,5 +1,5 @@
 // Mamba 2 (Dao and Gu 2024, arXiv:2405.21060): a short convolution of values, keys and queries, a memory of one matrix
-// per head that decays as the token says, and a gate with a norm before it, after it, or none.
+// per head that decays by a step that depends on the token, and a gate with a norm before it, after it, or none.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -68,7 +68,7 @@ class Mamba2 final : public Mixer {
     project(pass, rows, input);
     convolve_activated(pass, convolution_, spec.channels(), rows.projected, rows.mixed);
     make_factors(pass, rows);
-    float* outputs = rows.projected;  // whose values the convolution has taken
+    float* outputs = rows.projected;  // its contents were read by the convolution
     follow(pass, rows, outputs);
     const auto gated = [&](std::size_t row, float* dst) -> const float* {
       float* output = outputs + row * width;
@@ -84,7 +84,7 @@ class Mamba2 final : public Mixer {
  private:
   struct Rows {
     float* projected;  ///< [tokens][channels]: values, keys and queries
-    float* mixed;      ///< the same after the convolution
+    float* mixed;      ///< after the convolution
     float* gates;      ///< [tokens][value_channels]
     float* factors;    ///< [tokens][2][heads]: steps, and decays
   };
@@ -101,7 +101,7 @@ class Mamba2 final : public Mixer {
     pass.apply_linears(outputs.all(), input, pass.rows);
   }
 
-  /// Steps and decays from what the linear says of them.
+  /// Computes steps and decays from the linear's outputs.
   void make_factors(const BlockPass& pass, const Rows& rows) const {
     const Mamba2Spec& spec = mamba_of(pass.layer);
     const auto least = static_cast<float>(spec.least_step);
@@ -154,9 +154,9 @@ class Mamba2 final : public Mixer {
 
   Linear gate_, value_, key_, query_, step_;
   std::vector<float> step_bias_;
-  std::vector<float> rate_;  ///< of the decay, one for each head
+  std::vector<float> rate_;  ///< of the decay, one per head
   std::vector<float> skip_;
-  Norm norm_;  ///< its gain is empty where there is none
+  Norm norm_;  ///< without a gain: no norm
   Linear output_;
   Convolution convolution_;
 };

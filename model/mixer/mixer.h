@@ -31,20 +31,20 @@ class Mixer {
   Mixer& operator=(const Mixer&) = delete;
   virtual ~Mixer() = default;
 
-  /// hidden [tokens][hidden_size] += the output projection's output for input [tokens][hidden_size], which may be made
-  /// from hidden but does not lie in it. The sequences of pass.batch lie one after the other; a sequence's result is
-  /// the same bits in any batch and for any cut of its tokens into calls. Returns the rows of hidden that go on: all,
-  /// or by wanted_only those of the wanted tokens (keep_wanted_rows).
+  /// Adds the output projection's result for input [tokens][hidden_size] to hidden [tokens][hidden_size]; the input may
+  /// be computed from hidden but is not a part of it. The tokens are grouped by the sequences of pass.batch; a
+  /// sequence's result is the same bits in any batch and for any division of its tokens into calls. Returns the rows of
+  /// hidden that continue: all, or with wanted_only those of the wanted tokens (keep_wanted_rows).
   virtual std::size_t forward(const BlockPass& pass, const LinearRows& input, float* hidden) const = 0;
 
   virtual void for_each_linear(const std::function<void(const Linear&, Role)>& visit) const = 0;
   virtual void for_each_norm(const std::function<void(const Norm&)>& visit) const = 0;
 };
 
-/// One kind of mixer: a description and functions, shared by all layers that have it. Its output projection writes the
-/// residual stream, and its linears that read the block's input name Role::kAttentionNorm as what they read.
+/// A kind of mixer: a description and functions, shared by all layers with this kind. Its output projection writes the
+/// residual stream, and its linears that read the block's input name Role::kAttentionNorm as their input.
 struct MixerKind {
-  std::string_view name;           ///< as RegisteredMixerSpec::name says it
+  std::string_view name;           ///< as in RegisteredMixerSpec::name
   std::span<const RoleRow> roles;  ///< its linears, norms and vectors, in the order of the forward pass
 
   std::unique_ptr<const Mixer> (*assemble)(const ModelSpec&, std::size_t layer, const BlockParts&) = nullptr;
@@ -52,17 +52,17 @@ struct MixerKind {
   /// Keys and values that a token leaves in the layer's cache; null: none.
   CacheShape (*cache_shape)(const LayerSpec&) = nullptr;
 
-  /// What a layer keeps of a sequence beside keys and values, before its first token; null: nothing.
+  /// Creates the initial state of a sequence in a layer, other than keys and values; null: none.
   std::unique_ptr<MixerState> (*make_state)(const ModelSpec&, std::size_t layer) = nullptr;
 
-  /// A short convolution is the first that some of its projections' channels meet.
+  /// Whether some of its projections' channels first pass a short convolution.
   bool convolves = false;
 
-  /// Which folds pass through it; null when there is nothing that they could pass.
+  /// Returns which folds pass through it; null if none can.
   ValuePath (*value_path)(const LayerSpec&) = nullptr;
 };
 
-/// The kind that a layer's spec names. Throws Error for a name that nobody registered.
+/// Returns the kind that a layer's spec names. Throws Error for a name that was not registered.
 const MixerKind& mixer_kind(const LayerSpec& layer);
 
 /// Makes a kind known, at the start of a program: `kind` must outlive it. Not thread-safe. Throws Error when its name

@@ -10,10 +10,10 @@ extern const MixerKind kGatedDelta;
 extern const MixerKind kShortConvolution;
 extern const MixerKind kMamba2;
 
-/// Attention beside Mamba 2 (ParallelMixersSpec).
+/// Returns attention in parallel with Mamba 2 (ParallelMixersSpec).
 const MixerKind& parallel_mixers();
 
-/// Of layers without a mixer.
+/// The kind of layers without a mixer.
 extern const MixerKind kNoMixer;
 
 }  // namespace ballast::model

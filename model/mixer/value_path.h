@@ -1,5 +1,5 @@
-// Which folds pass through a mixer: said by the mixer, read by the passes of a conversion and by the page that explains
-// them. The proofs are in docs/folds.md.
+// Which folds pass through a mixer: defined by the mixer, used by the passes of a conversion and by the page that
+// explains them. The proofs are in docs/folds.md.
 #ifndef BALLAST_MODEL_MIXER_VALUE_PATH_H_
 #define BALLAST_MODEL_MIXER_VALUE_PATH_H_
 
@@ -10,7 +10,7 @@
 
 namespace ballast::model {
 
-/// Whether a fold leaves a model's function as it is.
+/// Whether a fold keeps a model's function.
 struct FoldLegality {
   bool legal = false;
   std::string reason;  ///< why, or why not, as a user may read it

@@ -202,7 +202,7 @@ TEST_CASE("a GGUF says which of a text's hidden values make its vector") {
   CHECK(vectors(3) == TextVectorSpec{.pooling = Pooling::kLast, .normalized = true, .most_tokens = 0});
   CHECK(test::error_message([&] { vectors(4); }) ==
         Contains("bert.pooling_type: 4 (a rank of pairs of texts) is not supported"));
-  CHECK(test::error_message([&] { vectors(5); }) == Contains("bert.pooling_type: must be 0 (not said), 1 (mean)"));
+  CHECK(test::error_message([&] { vectors(5); }) == Contains("bert.pooling_type: must be 0 (unspecified), 1 (mean)"));
   CHECK(test::error_message([&] { vectors("mean"); }) == Contains("bert.pooling_type: must be"));
 }
 

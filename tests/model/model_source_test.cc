@@ -205,7 +205,7 @@ TEST_CASE("ids that end a text are those of config.json and of generation_config
   CHECK(read_generation_defaults(source.checkpoint()) == GenerationDefaults{.temperature = 0.5});
   test::write_file(directory.path() / "generation_config.json", R"({"eos_token_id": "x"})");
   CHECK(error_message(stops) == Contains("generation_config.json: eos_token_id: must be"));
-  CHECK(error_message(stops) == Contains("mend the file or remove it"));
+  CHECK(error_message(stops) == Contains("fix the file or remove it"));
 }
 
 TEST_CASE("a model that is quantized in an unknown way is refused by method") {

@@ -22,7 +22,7 @@ constexpr std::array<TensorNames, 17> kNames{{
     {Role::kHeadTransform, "cls.predictions.transform.dense", ""},
     {Role::kHeadNorm, "cls.predictions.transform.LayerNorm", ""},
     {Role::kHead, "cls.predictions.decoder", ""},
-    // Of a checkpoint that has both the first is added. They differ only where the head is not the embedding.
+    // If a checkpoint has both, the first is used. They differ only if the head is not the embedding.
     {Role::kHeadBias, "cls.predictions.decoder.bias", ""},
     {Role::kHeadBias, "cls.predictions.bias", ""},
     {Role::kQuery, "bert.encoder.layer.{}.attention.self.query", "blk.{}.attn_q"},
@@ -72,7 +72,7 @@ ModelSpec describe(const files::JsonReader& config) {
   return encoder.finish();
 }
 
-/// llama.cpp's converter makes the same of RoBERTa, whose positions it begins at 0, and of DistilBERT, which has no
+/// llama.cpp's converter writes the same for RoBERTa, whose positions it begins at 0, and for DistilBERT, which has no
 /// token types. It writes no head.
 nlohmann::json config_from_gguf(const files::GgufFile& file) {
   const GgufMetadata metadata(file, "bert");

@@ -50,7 +50,7 @@ nlohmann::json cohere_from_gguf(const files::GgufFile& file) {
   return config;
 }
 
-// Which layers have a window is not written into a GGUF: the class's every fourth has none.
+// A GGUF does not store which layers have a window: by the class's default every fourth has none.
 nlohmann::json cohere2_from_gguf(const files::GgufFile& file) {
   nlohmann::json config = llama_line_from_gguf(file, "cohere2", {.window = true, .layer_norm = true});
   const GgufMetadata metadata(file, "cohere2");

@@ -1,6 +1,5 @@
-// EXAONE 4: norms of what attention and MLP return and of each head's query and key; where some layers have a window,
-// those that have none do not rotate. Its mixtures (K-EXAONE) normalize what is read, as Llama, and have DeepSeek-V3's
-// experts.
+// EXAONE 4: norms of the outputs of attention and MLP and of each head's query and key; if some layers have a window,
+// the others do not rotate. Its mixtures (K-EXAONE) normalize the inputs, like Llama, and have DeepSeek-V3's experts.
 #include <array>
 
 #include "model/arch/architectures.h"

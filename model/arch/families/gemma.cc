@@ -1,7 +1,7 @@
 // Gemma 1, 2 and the text models of Gemma 3: gains stored minus one, scaled embeddings, GELU in the gate. Gemma 2 and 3
-// also normalize what attention and MLP return and have layers with a window; 2 caps scores and logits; 3 normalizes
-// queries and keys, and its layers with a window have a rotation of their own; EmbeddingGemma is such a model whose
-// tokens see both ways, without a head. VaultGemma is Gemma 2 without norms of what attention and MLP return.
+// also normalize the outputs of attention and MLP and have layers with a window; 2 caps scores and logits; 3 normalizes
+// queries and keys, and its layers with a window have their own rotation. EmbeddingGemma is such a model with
+// bidirectional attention and no head. VaultGemma is Gemma 2 without output norms.
 #include "model/arch/families/gemma.h"
 
 #include <array>
@@ -26,7 +26,7 @@ namespace {
 // Models without a head are published without the beginning of names.
 constexpr std::array<std::string_view, 1> kNoPrefix = {""};
 
-// Every so many layers one sees everything.
+// Period of the layers with full attention.
 constexpr std::size_t kGemma2Pattern = 2;
 constexpr std::size_t kGemma3Pattern = 6;
 
@@ -44,7 +44,7 @@ ModelSpec describe_gemma(const files::JsonReader& config) {
                                                    .tied_embeddings = true,
                                                    .activation = "gelu_pytorch_tanh",
                                                    .heads = {.kv_heads = 16, .head_size = 256}});
-  // The first configurations say "gelu" and mean the approximation, as transformers reads them.
+  // The first configurations have "gelu" for the approximation, as transformers reads them.
   if (decoder.mlp.activation == Activation::kGelu) decoder.mlp.activation = Activation::kGeluTanh;
   return decoder.finish();
 }
@@ -58,7 +58,7 @@ DecoderConfig describe_with_windows(const files::JsonReader& config, std::size_t
   return decoder;
 }
 
-// Gemma 2, but for its norms.
+// Gemma 2, except for its norms.
 ModelSpec describe_capped(const files::JsonReader& config) {
   refuse_both_ways(config);
   DecoderConfig decoder = describe_with_windows(config, 8192);
@@ -83,12 +83,12 @@ void set_layer_attention(const files::JsonReader& config, ModelSpec& spec) {
                                             {.theta = config.positive("rope_theta", 1e6)}, "rope_scaling");
   const RopeSpec local = read_rope_of_type(config, "sliding_attention", head_size,
                                            {.theta = config.positive("rope_local_base_freq", 1e4)});
-  // An encoder's window is shared out to both sides.
+  // An encoder's window is divided between both sides.
   const std::size_t window = spec.causal ? read_window(config, 4096) : read_window(config, 4096) / 2 + 1;
   set_layer_types(read_sliding_layers(config, spec.layers.size(), kGemma3Pattern), window, local, global, spec);
 }
 
-/// Whether the class that wrote the checkpoint gives hidden values.
+/// Returns whether the checkpoint was written by a class without a head.
 bool is_headless(const files::JsonReader& config) {
   if (!config.has("architectures")) return false;
   return config.at("architectures").strings() == std::vector<std::string>{"Gemma3TextModel"};
@@ -113,7 +113,7 @@ ModelSpec describe_gemma3(const files::JsonReader& config) {
 constexpr int kLayersOfGemma2With27B = 46;
 constexpr int kLayersOfGemma3With27B = 62;
 
-// The config.json of a GGUF whose keys begin with `architecture`.
+// Returns the config.json of a GGUF whose keys begin with `architecture`.
 nlohmann::json with_post_norms_from_gguf(const files::GgufFile& file, const std::string& architecture,
                                          int layers_of_largest) {
   nlohmann::json config = llama_line_from_gguf(file, architecture, {.window = true});
@@ -122,7 +122,7 @@ nlohmann::json with_post_norms_from_gguf(const files::GgufFile& file, const std:
   config["sliding_window"] = metadata.size(architecture + ".attention.sliding_window");
   const std::string cap = architecture + ".final_logit_softcapping";
   config["final_logit_softcapping"] = metadata.has(cap) ? nlohmann::json(metadata.positive(cap)) : nlohmann::json();
-  // Not written into a GGUF: the largest model alone scales by another size than the heads'.
+  // A GGUF does not store this: only the largest model scales by a size other than the heads'.
   const bool largest = config["num_hidden_layers"] == layers_of_largest;
   config["query_pre_attn_scalar"] =
       largest ? config["hidden_size"].get<std::size_t>() / config["num_attention_heads"].get<std::size_t>()
@@ -171,8 +171,7 @@ std::vector<files::GgufField> gemma_to_gguf(const ModelSpec& spec) {
   return llama_line_to_gguf(spec, line);
 }
 
-// What those of Gemma 2 and 3 have in common; the caps are said in keys. Of the largest see
-// with_post_norms_from_gguf().
+// Returns the common part of Gemma 2 and 3; the caps have keys. For the largest model see with_post_norms_from_gguf().
 GgufLine gguf_line_with_post_norms(const ModelSpec& spec, std::string_view architecture, int layers_of_largest) {
   GgufLine line = gguf_line(spec, architecture);
   const AttentionSpec& attention = *spec.first_attention();
@@ -187,7 +186,7 @@ GgufLine gguf_line_with_post_norms(const ModelSpec& spec, std::string_view archi
   return line;
 }
 
-// How many layers there are to one that sees everything, which is the last of them.
+// Returns the period of the layers with full attention, each the last of its period.
 std::size_t period_of_windows(const ModelSpec& spec, const GgufLine& line) {
   const auto window = [](const LayerSpec& layer) { return layer.attention()->window; };
   const auto global = std::ranges::find(spec.layers, std::size_t{0}, window);

@@ -11,7 +11,7 @@
 
 namespace ballast::model {
 
-/// Names of those that normalize what attention and MLP return.
+/// Names of the families with output norms of attention and MLP.
 inline constexpr std::array<TensorNames, 16> kGemmaNames{{
     {Role::kEmbedding, "model.embed_tokens", "token_embd"},
     {Role::kFinalNorm, "model.norm", "output_norm"},
@@ -38,11 +38,11 @@ DecoderConfig read_gemma_line(const files::JsonReader& config, const LlamaLineDe
 /// which transformers rounds it, the one in which the models were trained. In BF16 that is another by up to 0.2 %.
 double gemma_embedding_scale(const files::JsonReader& config, std::size_t size);
 
-/// A soft cap; 0 where the field is null.
+/// Reads a soft cap; 0 if the field is null.
 double read_gemma_cap(const files::JsonReader& config, std::string_view field, double by_class);
 
-/// The text model of one that also reads images: its configuration lies in an object of its own, `text_config`, and
-/// leaves out what it has in common with the class, which is `by_class`.
+/// Describes the text model of a model that also reads images: its configuration is in the object `text_config`, and
+/// lacks the fields with the class's default, which is `by_class`.
 ModelSpec describe_gemma_text(const files::JsonReader& config, nlohmann::json by_class,
                               ModelSpec (*describe)(const files::JsonReader&));
 

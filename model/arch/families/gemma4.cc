@@ -1,7 +1,7 @@
-// The text models of Gemma 4: layers with a window and layers with larger heads that see everything, of whose channels
-// a quarter turns; norms of queries, keys and values; a factor of each layer's own on the stream. A mixture has experts
-// beside each layer's MLP, which all read one normalized stream, each with gains of its own. In the smallest models
-// the last layers read keys and values of earlier ones, and each layer gets something of the token itself.
+// The text models of Gemma 4: layers with a window, and full-attention layers with larger heads of whose channels a
+// quarter rotates; norms of queries, keys and values; a factor on the stream in each layer. A mixture has experts in
+// addition to each layer's MLP, which all read one normalized stream, each with its own gains. In the smallest models
+// the last layers read keys and values of earlier ones, and each layer has its own input of a token.
 #include <array>
 #include <cmath>
 #include <span>
@@ -42,7 +42,7 @@ constexpr auto kNames = joined_names(kGemmaNames, kOwnNames);
 constexpr std::array<FusedTensor, 1> kFused{
     {{"model.layers.{}.experts.gate_up_proj", "", kGateAndUp, FusedTensor::Runs::kOne}}};
 
-// Of a mixture: the gains of those that read the normalized stream, and the experts' shares in their sum.
+// In a mixture: the gains of the readers of the normalized stream, and the experts' factors in their sum.
 constexpr std::string_view kMlpGain = "model.layers.{}.pre_feedforward_layernorm.weight";
 constexpr std::string_view kExpertsGain = "model.layers.{}.pre_feedforward_layernorm_2.weight";
 constexpr std::array<StoredVector, 6> kStoredVectors{{
@@ -59,7 +59,7 @@ std::span<const StoredVector> stored_vectors(const ModelSpec& spec) {
   return kStoredVectors;
 }
 
-constexpr std::size_t kPattern = 6;  // every so many layers one sees everything
+constexpr std::size_t kPattern = 6;  // period of the layers with full attention
 constexpr std::size_t kGlobalHeadSize = 512;
 constexpr double kGlobalPartial = 0.25;
 constexpr double kGlobalTheta = 1e6;
@@ -149,7 +149,7 @@ void add_experts(const files::JsonReader& config, ModelSpec& spec) {
   for (LayerSpec& layer : spec.layers) layer.mlp.experts = experts;
 }
 
-/// The root of the hidden size divides what the router reads.
+/// The router's input is divided by the square root of the hidden size.
 std::vector<StoredFactor> stored_factors(const files::JsonReader& config) {
   const double hidden_size = static_cast<double>(text_config(config).size("hidden_size", 2304));
   return {{.role = Role::kRouter, .weights = 1.0 / std::sqrt(hidden_size)}};
@@ -169,7 +169,7 @@ ModelSpec describe(const files::JsonReader& config) {
   decoder.attention.value_norm = true;
   const bool shared = config.flag("attention_k_eq_v", false);
   std::vector<bool> sliding = read_sliding_layers(config, decoder.layers, kPattern);
-  sliding.back() = false;  // whatever the list says
+  sliding.back() = false;  // independent of the list
   const RopeSpec local = read_rope_of_type(config, "sliding_attention", decoder.attention.head_size, {});
   const std::size_t window = read_window(config, 512);
   ModelSpec spec = decoder.finish();

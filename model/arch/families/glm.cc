@@ -1,5 +1,5 @@
-// GLM-4's dense models: gate and up in one matrix, half of each head rotated, in pairs side by side, biases on queries,
-// keys and values. The later ones (glm4) also normalize what attention and MLP return.
+// GLM-4's dense models: gate and up in one matrix, half of each head rotated in adjacent pairs, biases on queries, keys
+// and values. The later ones (glm4) also normalize the outputs of attention and MLP.
 #include <array>
 
 #include "model/arch/architectures.h"

@@ -25,7 +25,7 @@ constexpr auto kNames = joined_names(kLlamaNames, kOwnNames);
 constexpr std::array<FusedTensor, 1> kFused{
     {{"model.layers.{}.mlp.experts.gate_up_proj", "", kGateAndUp, FusedTensor::Runs::kRows}}};
 
-constexpr std::size_t kPattern = 2;  // every so many layers one sees everything
+constexpr std::size_t kPattern = 2;  // period of the layers with full attention
 constexpr double kSigmoidGain = 1.702;
 
 ModelSpec describe(const files::JsonReader& config) {
@@ -37,7 +37,7 @@ ModelSpec describe(const files::JsonReader& config) {
   if (config.number("swiglu_alpha", kSigmoidGain) != kSigmoidGain) {
     config.fail("swiglu_alpha", "is not 1.702: not supported");
   }
-  decoder.mlp.activation = Activation::kGeluSigmoid;  // whatever hidden_act says
+  decoder.mlp.activation = Activation::kGeluSigmoid;  // independent of hidden_act
   decoder.mlp.limit = config.positive("swiglu_limit", 7.0);
   decoder.mlp.up_offset = 1.0;
   ExpertSpec experts = read_experts(config, "num_local_experts", "intermediate_size");

@@ -1,6 +1,6 @@
-// Granite 3: Llama with factors on embeddings, scores, what blocks add to the residual stream, and logits. Its mixtures
-// have experts in the place of every MLP, some beside one that all tokens pass. HyperCLOVA X: with norms of what
-// attention and MLP return, and logits multiplied, not divided.
+// Granite 3: Llama with factors on embeddings, scores, the blocks' contributions to the residual stream, and logits.
+// Its mixtures have experts in place of every MLP, some with an additional shared MLP. HyperCLOVA X: with output norms
+// of attention and MLP, and logits multiplied, not divided.
 #include "model/arch/hybrids/granite.h"
 
 #include <array>
@@ -18,7 +18,7 @@ DecoderConfig read_granite(const files::JsonReader& config, double attention_mul
   DecoderConfig decoder = read_llama_line(config);
   ModelSpec& spec = decoder.spec;
   read_attention_biases(config, spec.biases);
-  // In the place of 1 / sqrt(head size), not beside it.
+  // Replaces 1 / sqrt(head size).
   decoder.attention.scale = config.positive("attention_multiplier", attention_multiplier);
   spec.embedding_scale = config.positive("embedding_multiplier", 1.0);
   spec.residual_scale = config.positive("residual_multiplier", 1.0);
@@ -124,7 +124,7 @@ std::vector<files::GgufField> mixture_to_gguf(const ModelSpec& spec) {
   return granite_to_gguf(spec, "granitemoe", gguf_experts(spec, {.normalize = true}));
 }
 
-// With and without experts that all tokens pass.
+// With and without a shared MLP.
 nlohmann::json mixture_from_gguf(const files::GgufFile& file) {
   nlohmann::json config = granite_from_gguf(file, "granitemoe", true);
   const GgufMetadata metadata(file, "granitemoe");

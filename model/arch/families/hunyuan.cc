@@ -1,5 +1,5 @@
-// Hunyuan 1, dense and with experts: Llama with norms over heads after the rotation, whose base a constant may stretch.
-// Hy3: norms before it, and DeepSeek-V3's experts without groups.
+// Hunyuan 1, dense and with experts: Llama with norms over heads after the rotation, whose base may be scaled by a
+// constant. Hy3: norms before it, and DeepSeek-V3's experts without groups.
 #include <array>
 #include <string>
 
@@ -28,7 +28,7 @@ constexpr std::array<TensorNames, 8> kExpertNames{{
     {Role::kExpertDown, "model.layers.{}.mlp.experts.down_proj", ""},
 }};
 constexpr auto kMixtureNames = joined_names(kDenseNames, kExpertNames);
-// As published; what follows are transformers' names.
+// Names of the published checkpoints; the names below are transformers'.
 constexpr std::array<TensorNames, 5> kPublishedNames{{
     {Role::kRouter, "model.layers.{}.mlp.router.gate", ""},
     {Role::kRouterCorrection, "model.layers.{}.mlp.expert_bias", ""},
@@ -76,7 +76,7 @@ ModelSpec describe_mixture(const files::JsonReader& config) {
     mlp.experts = read_experts(reader, "num_experts", "intermediate_size", "moe_topk");
     mlp.experts->shared_size = mlp.size;
     mlp.experts->normalize = true;
-    // Of these transformers knows no other values.
+    // transformers supports no other values of these fields.
     if (reader.size("moe_intermediate_size", mlp.size) != mlp.size) {
       config.fail("moe_intermediate_size", "must be intermediate_size");
     }

@@ -31,7 +31,7 @@ constexpr std::array<TensorNames, 17> kNames{{
     {Role::kDown, "decoder.layers.{}.mlp.linear_fc2", ""},
 }};
 
-// A plain MLP has no gate: its rows are then none, and the whole matrix is `up`.
+// A plain MLP has no gate: its part then has no rows, and the whole matrix is `up`.
 constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
 constexpr std::array kMlpParts = {Role::kGate, Role::kUp};
 constexpr std::array<FusedTensor, 2> kFused{{

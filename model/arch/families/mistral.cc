@@ -1,6 +1,6 @@
-// Mistral: Llama with a sliding window in every layer, whose GGUFs say "llama"; Ministral: in some layers. Ministral 3:
-// YaRN, and queries that grow with their position. Models that also see (Mistral Small 3.1 and 4, Ministral 3,
-// Devstral) hold one of these, or Mistral 4, for text.
+// Mistral: Llama with a sliding window in every layer, whose GGUFs have the name "llama"; Ministral: in some layers.
+// Ministral 3: YaRN, and queries that grow with their position. Multimodal models (Mistral Small 3.1 and 4, Ministral
+// 3, Devstral) contain one of these, or Mistral 4, for text.
 #include <array>
 #include <string>
 
@@ -53,7 +53,7 @@ ModelSpec describe_mistral3(const files::JsonReader& config) {
   return spec_of_whole(config, describe_text(config.object("text_config")));
 }
 
-// Where there are images, the head's name begins otherwise, too.
+// In multimodal models, the head's name has another prefix, too.
 constexpr std::array<TensorNames, 1> kOtherHead{{{Role::kHead, "language_model.lm_head", ""}}};
 constexpr auto kNamesBesideImages = joined_names(kLlamaNames, kOtherHead, kLatentMixtureNames);
 
@@ -64,7 +64,7 @@ nlohmann::json ministral3_from_gguf(const files::GgufFile& file) {
   config["architectures"] = {"Ministral3ForCausalLM"};
   nlohmann::json& rope = config["rope_parameters"];
   if (rope["rope_type"] != "yarn") metadata.fail("rope.scaling.type", "must be 'yarn'");
-  // Not written into a GGUF: that all published models have the same for both.
+  // A GGUF does not store this: all published models have the same value for both.
   rope["mscale"] = rope["mscale_all_dim"] = metadata.number("rope.scaling.yarn_log_multiplier", 1.0);
   rope["llama_4_scaling_beta"] = metadata.number("attention.temperature_scale", 0.0);
   return config;

@@ -1,5 +1,6 @@
 // ModernBERT: an encoder with rotation, gated MLPs and, in most layers, windows; its first block reads the embedding's
-// norm without one of its own. With a head that restores masked words, or without, as encoders of texts are published.
+// norm and has no norm of its own there. With a head that predicts masked words, or without one, as encoders of texts
+// are published.
 #include <array>
 #include <string>
 #include <string_view>
@@ -40,7 +41,7 @@ constexpr std::array<FusedTensor, 2> kFused{
 
 constexpr std::array<std::string_view, 1> kNoPrefix = {""};
 
-/// Whether the class that wrote the checkpoint restores masked words.
+/// Returns whether the class that wrote the checkpoint predicts masked words.
 bool restores_words(const files::JsonReader& config) {
   if (!config.has("architectures")) return true;
   const std::vector<std::string> classes = config.at("architectures").strings();
@@ -82,7 +83,7 @@ std::size_t read_local_window(const files::JsonReader& config) {
 void set_local_layers(const files::JsonReader& config, ModelSpec& spec) {
   const std::size_t head_size = spec.first_attention()->head_size;
   const double global_theta = config.positive("global_rope_theta", 160000);
-  // Where the field is null, all layers rotate alike.
+  // If the field is null, all layers have the same rotation.
   const bool is_null = config.json().contains("local_rope_theta") && !config.has("local_rope_theta");
   const double local_theta = is_null ? global_theta : config.positive("local_rope_theta", 10000);
   const RopeSpec global =

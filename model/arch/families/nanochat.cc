@@ -10,7 +10,7 @@ namespace ballast::model {
 namespace nanochat {
 namespace {
 
-// The norms' names, of the Llama line but for the first, are those under which ballast writes what folds leave.
+// Names of the norms, of the Llama line except for the first, which ballast uses to write the gains that folds create.
 constexpr std::array<TensorNames, 3> kOwnNames{{
     {Role::kEmbeddingNorm, "model.embedding_norm", ""},
     {Role::kUp, "model.layers.{}.mlp.fc1", ""},

@@ -1,5 +1,5 @@
-// Nemotron 3 and 4, and Minitron: LayerNorms whose gains are stored minus one, half a head rotated, squared ReLU.
-// Jais 2: with gains as they are, whole heads rotated, and biases.
+// Nemotron 3 and 4, and Minitron: LayerNorms whose gains are stored minus one, half a head rotated, squared ReLU. Jais
+// 2: with full gains, whole heads rotated, and biases.
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 

@@ -1,6 +1,6 @@
-// OLMo: Llama with LayerNorms without gain and bias. OLMo 2 and 3: Llama with norms of what attention and MLP return
-// instead of what they read, and of all queries and all keys; OLMo 3 has layers with a window. FlexOlmo: OLMo 2 with
-// experts. OLMoE: experts, and the norms where Llama has them.
+// OLMo: Llama with LayerNorms without gain and bias. OLMo 2 and 3: Llama with norms of the outputs of attention and MLP
+// instead of their inputs, and of all queries and all keys; OLMo 3 has layers with a window. FlexOlmo: OLMo 2 with
+// experts. OLMoE: experts, and Llama's input norms.
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 #include "model/arch/gguf_config.h"
@@ -81,11 +81,11 @@ nlohmann::json olmoe_from_gguf(const files::GgufFile& file) {
   config["architectures"] = {"OlmoeForCausalLM"};
   config["num_experts"] = metadata.size("expert_count");
   config["num_experts_per_tok"] = metadata.size("expert_used_count");
-  config["norm_topk_prob"] = false;  // what llama.cpp does, which has no key for it
+  config["norm_topk_prob"] = false;  // llama.cpp's behaviour, which has no key
   return config;
 }
 
-// Both say "olmo2".
+// Both have the name "olmo2".
 nlohmann::json olmo2_from_gguf(const files::GgufFile& file) {
   nlohmann::json config = llama_line_from_gguf(file, "olmo2", {.window = true});
   const GgufMetadata metadata(file, "olmo2");

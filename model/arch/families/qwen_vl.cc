@@ -1,5 +1,5 @@
-// The text models of Qwen2-VL, Qwen2.5-VL and Qwen3-VL: Qwen2 and Qwen3. Of a token's three positions, which are the
-// same where there are no images, one is enough.
+// The text models of Qwen2-VL, Qwen2.5-VL and Qwen3-VL: Qwen2 and Qwen3. A token's three positions are equal without
+// images, so one is used.
 #include <span>
 #include <string_view>
 

@@ -1,4 +1,4 @@
-// SmolLM3: Llama with a layer in four whose queries and keys are not rotated.
+// SmolLM3: Llama in which every fourth layer does not rotate queries and keys.
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -16,7 +16,7 @@ namespace {
 // Without a list of types those layers have a window that do not rotate.
 std::vector<std::size_t> read_smollm3_windows(const files::JsonReader& config, const std::vector<bool>& rotated) {
   if (!config.flag("use_sliding_window", false) || !config.has("sliding_window")) {
-    // Whether a layer that is said to have a window has one then depends on transformers' kernel.
+    // Whether layers with a window in the configuration have one depends on transformers' kernel, so they are refused.
     check_layer_types(config, rotated.size(), {"full_attention"});
     return {};
   }
@@ -41,7 +41,7 @@ ModelSpec describe(const files::JsonReader& config) {
   return spec;
 }
 
-// Which layers rotate is not written into a GGUF: the class's every fourth does not.
+// A GGUF does not store which layers rotate: by the class's default every fourth does not.
 constexpr std::size_t kUnrotatedPeriod = 4;
 
 std::vector<files::GgufField> fields_of_gguf(const ModelSpec& spec) {

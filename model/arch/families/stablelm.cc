@@ -11,7 +11,7 @@ namespace ballast::model {
 namespace stablelm {
 namespace {
 
-// A tensor for each head, which ballast writes as one.
+// One tensor per head, which ballast writes as one.
 constexpr std::array<TensorNames, 2> kHeadNorms{{
     {Role::kQueryNorm, "model.layers.{}.self_attn.q_layernorm.norms.{}", ""},
     {Role::kKeyNorm, "model.layers.{}.self_attn.k_layernorm.norms.{}", ""},
@@ -38,7 +38,7 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
     metadata.fail("block_count", "norms of queries and keys are not supported in a GGUF of this family");
   }
   config["architectures"] = {"StableLmForCausalLM"};
-  // The key says false where a layer has one norm for attention and MLP.
+  // The key is false if a layer has one norm for attention and MLP.
   config["use_parallel_residual"] = !file.contains("blk.0.ffn_norm.weight");
   config["use_qkv_bias"] = file.contains("blk.0.attn_q.bias");
   return config;

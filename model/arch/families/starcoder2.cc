@@ -37,7 +37,7 @@ ModelSpec describe(const files::JsonReader& config) {
   return finished;
 }
 
-// A window is not written into a GGUF.
+// A GGUF does not store a window.
 nlohmann::json config_from_gguf(const files::GgufFile& file) {
   nlohmann::json config = llama_line_from_gguf(file, "starcoder2", {.layer_norm = true});
   config["architectures"] = {"Starcoder2ForCausalLM"};

@@ -57,7 +57,7 @@ ModelSpec describe(const files::JsonReader& config) {
   return finished;
 }
 
-/// A list of factors; ones where it is absent.
+/// Reads a list of factors; ones if it is absent.
 std::vector<double> read_factors(const files::JsonReader& config, const char* field, std::size_t count) {
   std::vector<double> factors(count, 1.0);
   if (!config.has(field)) return factors;
@@ -66,7 +66,7 @@ std::vector<double> read_factors(const files::JsonReader& config, const char* fi
   return factors;
 }
 
-/// A factor on what a linear reads multiplies its matrix, one on what it returns its bias, too.
+/// A factor on a linear's input multiplies its matrix, one on its output also its bias.
 std::vector<StoredFactor> stored_factors(const files::JsonReader& config) {
   std::vector<StoredFactor> factors;
   const auto add = [&](Role role, double input, double output) {

@@ -23,7 +23,8 @@ inline constexpr std::array<FusedTensor, 2> kFusedGraniteExperts{{
     {"model.layers.{}.block_sparse_moe.experts.gate_up_proj", "", kGateAndUp, FusedTensor::Runs::kOne},
 }};
 
-/// A decoder of the Llama line with factors on embeddings, scores, what blocks add to the residual stream, and logits.
+/// Reads a decoder of the Llama line with factors on embeddings, scores, the blocks' contributions to the residual
+/// stream, and logits.
 DecoderConfig read_granite(const files::JsonReader& config, double attention_multiplier = 1.0);
 
 /// The experts of every layer.

@@ -1,4 +1,4 @@
-// Granite 4: Granite 3 with Mamba 2 in most layers, and an MLP for every token beside its experts, if it has any.
+// Granite 4: Granite 3 with Mamba 2 in most layers, and a shared MLP in addition to its experts, if it has any.
 #include <array>
 #include <string>
 #include <vector>
@@ -41,7 +41,7 @@ constexpr std::array<FusedTensor, 5> kFused{{
     {"model.layers.{}.shared_mlp.input_linear", "", kSharedParts, FusedTensor::Runs::kOne},
 }};
 
-/// Which layers attend; without layer_types none does.
+/// Returns which layers attend; without layer_types none does.
 std::vector<bool> attending_layers(const files::JsonReader& config, std::size_t layers) {
   if (!config.has("layer_types")) return std::vector<bool>(layers, false);
   check_layer_types(config, layers, {"mamba", "attention", "linear_attention", "full_attention"});

@@ -9,7 +9,7 @@
 
 namespace ballast::model {
 
-/// All names but those of the attention's norms and output projection.
+/// All names except those of the attention's norms and output projection.
 inline constexpr std::array<TensorNames, 17> kLfmNames{{
     {Role::kEmbedding, "model.embed_tokens", "token_embd"},
     {Role::kFinalNorm, "model.embedding_norm", "token_embd_norm"},

@@ -35,7 +35,7 @@ constexpr std::array<FusedTensor, 2> kMixtureFused{{
     {"model.layers.{}.feed_forward.experts.gate_up_proj", "", kGateAndUp, FusedTensor::Runs::kOne},
 }};
 
-/// Two thirds of what the field says, rounded up to a multiple, unless that is switched off.
+/// Returns two thirds of the field's value, rounded up to a multiple, unless that is switched off.
 std::size_t read_mlp_size(const files::JsonReader& config) {
   const std::size_t size = config.size(config.has("block_ff_dim") ? "block_ff_dim" : "intermediate_size");
   if (!config.flag("block_auto_adjust_ff_dim", true)) return size;
@@ -60,7 +60,7 @@ std::vector<bool> attending_layers(const files::JsonReader& config, std::size_t 
   return attending;
 }
 
-/// With MLPs of the size that the configuration names.
+/// Describes a model with MLPs of the configured size.
 ModelSpec describe_common(const files::JsonReader& config) {
   constexpr std::size_t kWidth = 3;
   DecoderConfig decoder = read_llama_line(

@@ -1,5 +1,5 @@
-// LFM3: LFM2's short convolutions over more tokens; attention with a gate for each head, in some layers within a
-// window, in others over the whole text, where a part of each head's pairs turns; norms before and after both halves.
+// LFM3: LFM2's short convolutions over more tokens; attention with a gate per head, in some layers with a window, in
+// others full attention, where a part of each head's pairs rotates; norms before and after both halves.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -33,8 +33,8 @@ constexpr std::string_view kConvolution = "conv";
 constexpr std::string_view kFull = "full_attention";
 constexpr std::string_view kSliding = "sliding_attention";
 
-/// Returns the type of each layer. Without the field every second layer attends, beginning with the third; these see in
-/// turn the whole text and a window.
+/// Returns the type of each layer. Without the field every second layer attends, beginning with the third; these
+/// alternate between full attention and a window.
 std::vector<std::string> read_layer_types(const files::JsonReader& config, std::size_t layers) {
   if (config.has("layer_types")) {
     check_layer_types(config, layers, {kConvolution, kFull, kSliding});

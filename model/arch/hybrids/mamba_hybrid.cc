@@ -10,7 +10,7 @@ namespace mamba_hybrid {
 namespace {
 
 double read_bound(const files::JsonReader& bound) {
-  // transformers writes what JSON has no number for as an object.
+  // transformers writes numbers that JSON cannot represent as an object.
   if (bound.json().is_object() && bound.text("__float__") == "Infinity") return std::numeric_limits<double>::infinity();
   return bound.number();
 }

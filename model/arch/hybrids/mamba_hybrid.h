@@ -1,4 +1,4 @@
-// What hybrids with Mamba 2 name alike.
+// Names shared by hybrids with Mamba 2.
 #ifndef BALLAST_MODEL_ARCH_HYBRIDS_MAMBA_HYBRID_H_
 #define BALLAST_MODEL_ARCH_HYBRIDS_MAMBA_HYBRID_H_
 
@@ -10,7 +10,7 @@
 
 namespace ballast::model {
 
-/// As Granite 4 and Falcon-H1 have them.
+/// Names of Granite 4 and Falcon-H1.
 inline constexpr std::array<TensorNames, 12> kMambaNames{{
     {Role::kMambaGate, "model.layers.{}.mamba.z_proj", ""},
     {Role::kMambaValue, "model.layers.{}.mamba.x_proj", ""},
@@ -26,13 +26,14 @@ inline constexpr std::array<TensorNames, 12> kMambaNames{{
     {Role::kMambaOutput, "model.layers.{}.mamba.out_proj", ""},
 }};
 
-/// In the order of their rows in one matrix.
+/// Projections in the order of their rows in one matrix.
 inline constexpr std::array kMambaProjections = {Role::kMambaGate, Role::kMambaValue, Role::kMambaKey,
                                                  Role::kMambaQuery, Role::kMambaStep};
 inline constexpr FusedTensor kFusedMamba = {"model.layers.{}.mamba.in_proj", "", kMambaProjections,
                                             FusedTensor::Runs::kOne};
 
-/// Mamba 2 from the fields that begin with mamba_, of so many value channels, with its norm after the gate.
+/// Reads Mamba 2 from the fields that begin with mamba_, with this number of value channels and its norm after the
+/// gate.
 Mamba2Spec read_mamba(const files::JsonReader& config, std::size_t value_channels);
 
 /// The two bounds of a token's step, of which the second may be infinite.

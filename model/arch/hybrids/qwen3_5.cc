@@ -1,5 +1,5 @@
-// Qwen3.5 to 3.8, dense and with experts: Qwen3-Next's layers with other matrices. Checkpoints also hold what sees
-// images and what guesses several tokens at once, which text does not need.
+// Qwen3.5 to 3.8, dense and with experts: Qwen3-Next's layers with other matrices. Checkpoints also contain parts for
+// images and for multi-token prediction, which text does not need.
 #include <array>
 #include <span>
 #include <string_view>

@@ -1,4 +1,4 @@
-// Qwen3-Next: three of four layers are gated delta nets, whose projections lie key head by key head in two matrices.
+// Qwen3-Next: three of four layers are gated delta nets, whose projections are interleaved by key head in two matrices.
 #include <array>
 
 #include "model/arch/architectures.h"

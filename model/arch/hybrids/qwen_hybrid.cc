@@ -24,7 +24,7 @@ GatedDeltaSpec read_delta(const files::JsonReader& config) {
   return delta;
 }
 
-/// Which layers attend.
+/// Returns which layers attend.
 std::vector<bool> attending_layers(const files::JsonReader& config, std::size_t layers) {
   if (config.has("layer_types")) {
     return read_layers_of_type(config, layers, "full_attention", {"full_attention", "linear_attention"});
@@ -85,7 +85,7 @@ nlohmann::json qwen_hybrid_from_gguf(const files::GgufFile& file, std::string_vi
   config["num_experts_per_tok"] = metadata.size("expert_used_count");
   config["moe_intermediate_size"] = metadata.size("expert_feed_forward_length");
   config["shared_expert_intermediate_size"] = metadata.size("expert_shared_feed_forward_length");
-  config["norm_topk_prob"] = true;  // what llama.cpp does, which has no key for it
+  config["norm_topk_prob"] = true;  // llama.cpp's behaviour, which has no key
   return config;
 }
 

@@ -1,5 +1,5 @@
-// What Qwen3-Next and its successors share: gated attention in every fourth layer, gated delta nets in the others, and
-// experts beside one that all tokens pass.
+// The common part of Qwen3-Next and its successors: gated attention in every fourth layer, gated delta nets in the
+// others, and experts with a shared one.
 #ifndef BALLAST_MODEL_ARCH_HYBRIDS_QWEN_HYBRID_H_
 #define BALLAST_MODEL_ARCH_HYBRIDS_QWEN_HYBRID_H_
 
@@ -33,7 +33,7 @@ inline constexpr std::array kQueryAndGate = {Role::kQuery, Role::kOutputGate};
 inline constexpr FusedTensor kFusedQuery = {"model.layers.{}.self_attn.q_proj", "blk.{}.attn_q", kQueryAndGate,
                                             FusedTensor::Runs::kHeads};
 
-/// All but the MLPs: layers by `layer_types`, or every `full_attention_interval`-th one attends.
+/// Describes everything but the MLPs: layers by `layer_types`, or every `full_attention_interval`-th one attends.
 ModelSpec describe_qwen_hybrid(const files::JsonReader& config);
 
 /// The config.json of a GGUF with keys of `architecture`.

@@ -13,7 +13,7 @@ namespace ballast::model {
 namespace afmoe {
 namespace {
 
-// Not those of the Llama line, in which post_attention_layernorm is another norm.
+// Names that differ from the Llama line, in which post_attention_layernorm is another norm.
 constexpr std::array<TensorNames, 19> kOwnNames{{
     {Role::kEmbedding, "model.embed_tokens", ""},
     {Role::kFinalNorm, "model.norm", ""},

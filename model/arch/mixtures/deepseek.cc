@@ -1,7 +1,7 @@
-// DeepSeek-V2 and V3: latent attention, routed and shared experts, of which whole groups are left out for a token.
+// DeepSeek-V2 and V3: latent attention, routed and shared experts, of which whole groups are excluded for a token.
 // Mistral 4: the same attention, with queries that grow with their position, and experts by a softmax. GLM-4.5 to 4.7
-// have V3's experts, and the heads of the Llama line, of which half a head rotates; so have dots.llm1, with norms over
-// heads, and Solar Open.
+// have V3's experts, and the heads of the Llama line, half of which rotates; dots.llm1 has them with norms over heads,
+// and Solar Open, too.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -23,13 +23,13 @@ constexpr auto kPlainNames = joined_names(kLlamaNames, kSharedExpertNames);
 constexpr std::array<TensorNames, 1> kGgufMlpNorm{{{Role::kMlpNorm, "", "blk.{}.post_attention_norm"}}};
 constexpr auto kGlm4Names = joined_names(kPlainNames, kGgufMlpNorm);
 
-// The norms of the latent vectors have this whatever rms_norm_eps says (as transformers and DeepSeek's own code).
+// The epsilon of the latent vectors' norms, independent of rms_norm_eps (as in transformers and DeepSeek's own code).
 constexpr double kLatentEpsilon = 1e-6;
 
 struct LatentFamily {
-  std::size_t context = 2048;  // by default
-  double epsilon = 1e-6;       // the same
-  bool rope_of_heads = false;  // whether the settings of rotation are about whole heads, of which a part rotates
+  std::size_t context = 2048;  // default
+  double epsilon = 1e-6;       // default
+  bool rope_of_heads = false;  // the rotation's settings refer to whole heads, of which a part rotates
 };
 
 RopeSpec read_latent_rope(const files::JsonReader& config, const AttentionSpec& attention, std::size_t rotated,
@@ -44,7 +44,7 @@ RopeSpec read_latent_rope(const files::JsonReader& config, const AttentionSpec& 
   return rope;
 }
 
-// All but the experts.
+// Describes everything but the experts.
 ModelSpec describe_dense(const files::JsonReader& config, const LatentFamily& family = {}) {
   DecoderConfig decoder = read_sizes(config, family.context);
   ModelSpec& spec = decoder.spec;
@@ -94,7 +94,7 @@ ModelSpec describe_v2(const files::JsonReader& config) {
     config.fail("topk_method", "'" + method + "' is not supported; supported: greedy, group_limited_greedy");
   }
   check_method(config, "scoring_func", "softmax");
-  // DeepSeek's code and transformers disagree on what it would mean.
+  // DeepSeek's code and transformers disagree about its meaning.
   if (config.flag("norm_topk_prob", false)) config.fail("norm_topk_prob", "true is not supported");
   ExpertSpec experts = describe_experts(config);
   if (method == "group_limited_greedy") read_expert_groups(config, {}, experts);

@@ -1,4 +1,5 @@
-// GGUFs of DeepSeek-V2 and V3, and of what took over their layers (GLM-4.7-Flash, Kimi K2): all say "deepseek2".
+// GGUFs of DeepSeek-V2 and V3, and of families with the same layers (GLM-4.7-Flash, Kimi K2): all have the name
+// "deepseek2".
 #include <string>
 
 #include "model/arch/architectures.h"
@@ -10,9 +11,9 @@ namespace ballast::model {
 namespace deepseek_gguf {
 namespace {
 
-constexpr std::size_t kSigmoid = 2;  // of expert_gating_func
+constexpr std::size_t kSigmoid = 2;  // a value of expert_gating_func
 
-// Files of before the key existed are V2's, but for those whose experts have a correction.
+// Files older than the key are V2's, except those whose experts have a correction.
 bool scores_by_sigmoid(const files::GgufFile& file, const GgufMetadata& metadata) {
   if (metadata.has("expert_gating_func")) return metadata.count("expert_gating_func", 0) == kSigmoid;
   return file.contains("blk." + std::to_string(metadata.layers() - 1) + ".exp_probs_b.bias");
@@ -70,7 +71,7 @@ nlohmann::json deepseek_from_gguf(const files::GgufFile& file) {
   };
   deepseek_gguf::set_sizes_of_heads(metadata, config);
   deepseek_gguf::set_experts(metadata, sigmoid, config);
-  // Not written into a GGUF: that all published models have the same for both.
+  // A GGUF does not store this: all published models have the same value for both.
   if (const double multiplier = metadata.number("rope.scaling.yarn_log_multiplier", 0); multiplier != 0) {
     config["rope_parameters"]["mscale"] = config["rope_parameters"]["mscale_all_dim"] = 10 * multiplier;
   }

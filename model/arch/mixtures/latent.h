@@ -1,4 +1,4 @@
-// Latent attention with DeepSeek's experts: names, and Mistral 4, which also stands beside images.
+// Latent attention with DeepSeek's experts: names, and Mistral 4, which is also a part of multimodal models.
 #ifndef BALLAST_MODEL_ARCH_MIXTURES_LATENT_H_
 #define BALLAST_MODEL_ARCH_MIXTURES_LATENT_H_
 
@@ -42,10 +42,10 @@ inline constexpr std::array<FusedTensor, 3> kFusedLatentMixture = {kFusedLatent[
 
 ModelSpec describe_mistral4(const files::JsonReader& config);
 
-/// The config.json of a GGUF that says "deepseek2": of DeepSeek-V2 or V3.
+/// Returns the config.json of a GGUF with the name "deepseek2": of DeepSeek-V2 or V3.
 nlohmann::json deepseek_from_gguf(const files::GgufFile& file);
 
-/// The same of one that says "glm4moe".
+/// Returns that of a GGUF with the name "glm4moe".
 nlohmann::json glm4_moe_from_gguf(const files::GgufFile& file);
 
 }  // namespace ballast::model

@@ -1,6 +1,6 @@
-// Llama 4: layers that rotate and normalize heads afterwards, and layers that do neither, whose queries grow with their
-// position; of the experts one reads the token, times its score, beside a shared one. What rotates attends within
-// chunks of a text: longer texts than a chunk are not supported.
+// Llama 4: layers that rotate and then normalize heads, and layers that do neither, whose queries grow with their
+// position; one routed expert reads the token times its score, in addition to a shared one. Rotating layers attend
+// within chunks of a text: texts longer than a chunk are not supported.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -42,7 +42,7 @@ constexpr std::array<TensorNames, 23> kNames{{
 constexpr std::array<FusedTensor, 1> kFused{
     {{"model.layers.{}.feed_forward.experts.gate_up_proj", "", kGateAndUp, FusedTensor::Runs::kOne}}};
 
-// Which layers have experts: a list of their numbers, else every so many.
+// Reads which layers have experts: a list of their numbers, or a period.
 std::vector<bool> read_sparse_layers(const files::JsonReader& config, std::size_t layers) {
   std::vector<bool> sparse(layers);
   if (config.has("moe_layers")) {
@@ -57,7 +57,8 @@ std::vector<bool> read_sparse_layers(const files::JsonReader& config, std::size_
   return sparse;
 }
 
-// Layers in chunks, unless a list says otherwise those that rotate, see what all layers see in the first chunk alone.
+// Limits the context to one chunk, in which layers with chunks (by default those that rotate) attend to the same tokens
+// as the others.
 void limit_to_chunk(const files::JsonReader& config, const std::vector<bool>& rotated, ModelSpec& spec) {
   const bool whole = config.json().contains("attention_chunk_size") && !config.has("attention_chunk_size");
   std::vector<bool> chunked = rotated;

@@ -14,7 +14,7 @@ namespace ballast::model {
 namespace mixtral {
 namespace {
 
-// Published checkpoints say block_sparse_moe; transformers 5 has the experts of a layer in one tensor.
+// Published checkpoints have block_sparse_moe in their names; transformers 5 has the experts of a layer in one tensor.
 constexpr std::array<TensorNames, 6> kExpertNames{{
     {Role::kRouter, "model.layers.{}.block_sparse_moe.gate", "blk.{}.ffn_gate_inp"},
     {Role::kRouter, "model.layers.{}.mlp.gate", ""},

@@ -1,5 +1,5 @@
-// Mixtures of Qwen2 (with an MLP beside the experts that every token passes) and Qwen3: experts in place of the MLP, in
-// all layers or every few. Mellum: Qwen3's, with windows and a rotation of their own in some layers.
+// Mixtures of Qwen2 (with a shared MLP in addition to the experts) and Qwen3: experts in place of the MLP, in all
+// layers or every few. Mellum: Qwen3's, with windows and another rotation in some layers.
 #include <cstddef>
 #include <vector>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr auto kNames = joined_names(kLlamaNames, kQwenExpertNames);
 
-// How many experts there are, in the field that transformers 5 writes or in the one of before.
+// Reads the number of experts from transformers 5's field or the older one.
 ExpertSpec read_routed_experts(const files::JsonReader& config) {
   const char* count = config.has("num_local_experts") ? "num_local_experts" : "num_experts";
   // The configuration classes have defaults that no published model has.
@@ -80,7 +80,7 @@ nlohmann::json qwen2_from_gguf(const files::GgufFile& file) {
   config["num_experts_per_tok"] = metadata.size("expert_used_count");
   config["moe_intermediate_size"] = metadata.size("expert_feed_forward_length");
   config["shared_expert_intermediate_size"] = metadata.size("expert_shared_feed_forward_length");
-  config["norm_topk_prob"] = false;  // what llama.cpp does, which has no key for it
+  config["norm_topk_prob"] = false;  // llama.cpp's behaviour, which has no key
   return config;
 }
 
@@ -93,11 +93,11 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
   config["num_experts"] = metadata.size("qwen3moe.expert_count");
   config["num_experts_per_tok"] = metadata.size("qwen3moe.expert_used_count");
   config["moe_intermediate_size"] = metadata.size("qwen3moe.expert_feed_forward_length");
-  config["norm_topk_prob"] = true;  // what llama.cpp does, which has no key for it
+  config["norm_topk_prob"] = true;  // llama.cpp's behaviour, which has no key
   return config;
 }
 
-// llama.cpp has no key for what is done with the chosen scores.
+// llama.cpp has no key for the normalization of the chosen scores.
 std::vector<files::GgufField> qwen2_to_gguf(const ModelSpec& spec) {
   return llama_line_to_gguf(spec, {.architecture = "qwen2moe",
                                    .experts = gguf_experts(spec, {.shared_router = true, .normalize = false}),

@@ -1,4 +1,4 @@
-// Routed experts beside shared ones, as DeepSeek has them and many took over.
+// Routed and shared experts, as in DeepSeek and many later families.
 #ifndef BALLAST_MODEL_ARCH_MIXTURES_SHARED_EXPERTS_H_
 #define BALLAST_MODEL_ARCH_MIXTURES_SHARED_EXPERTS_H_
 
@@ -13,7 +13,7 @@
 
 namespace ballast::model {
 
-/// Their names, beside those of the rest: one tensor for each, or all of them in one (kFusedExperts).
+/// Their names, in addition to the others: one tensor for each, or all of them in one (kFusedExperts).
 inline constexpr std::array<TensorNames, 9> kSharedExpertNames{{
     {Role::kRouter, "model.layers.{}.mlp.gate", "blk.{}.ffn_gate_inp"},
     {Role::kRouterCorrection, "model.layers.{}.mlp.gate.e_score_correction_bias", "blk.{}.exp_probs_b.bias"},
@@ -26,7 +26,7 @@ inline constexpr std::array<TensorNames, 9> kSharedExpertNames{{
     {Role::kExpertDown, "model.layers.{}.mlp.experts.down_proj", ""},
 }};
 
-/// Names of fields, and what the configuration class has where they are absent: without a value they must be there.
+/// Names of fields, and the configuration class's defaults: fields without a default must exist.
 struct SharedExpertFields {
   std::string_view count = "n_routed_experts";
   std::string_view shared = "n_shared_experts";
@@ -47,7 +47,7 @@ void score_by_sigmoid(ExpertSpec& experts);
 /// Gives experts to all layers from the `first` one on.
 void set_experts_from(std::size_t first, const ExpertSpec& experts, ModelSpec& spec);
 
-/// Gives experts to the layers that `mlp_layer_types` calls sparse; false where there is no such field.
+/// Gives experts to the layers that `mlp_layer_types` calls sparse; returns false if there is no such field.
 bool set_experts_by_type(const files::JsonReader& config, const ExpertSpec& experts, ModelSpec& spec);
 
 }  // namespace ballast::model

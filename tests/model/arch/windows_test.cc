@@ -64,7 +64,7 @@ TEST_CASE("tokens of a decoder may see those after them, but not within a window
   CHECK_FALSE(described(config).causal);
   config["use_sliding_window"] = true;
   config["max_window_layers"] = 0;
-  CHECK(error_message([&] { described(config); }) == test::Contains("is_causal: false beside a window"));
+  CHECK(error_message([&] { described(config); }) == test::Contains("is_causal: false with a window"));
 }
 
 TEST_CASE("Qwen2 has biases on queries, keys and values; Qwen3 norms over heads") {

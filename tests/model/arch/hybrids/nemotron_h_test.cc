@@ -78,7 +78,7 @@ TEST_CASE("what Nemotron-H cannot have is refused by field") {
         "config.json: layers_block_type[1]: 'conv' is not supported; supported: mamba, attention, linear_attention, "
         "full_attention, mlp, moe");
   CHECK(refusal("moe_latent_size", 16) == "config.json: moe_latent_size: experts of a latent vector are not supported");
-  CHECK(refusal("mlp_bias", true) == "config.json: mlp_bias: true is not supported beside experts");
+  CHECK(refusal("mlp_bias", true) == "config.json: mlp_bias: true is not supported with experts");
   CHECK(refusal("attention_bias", true) == "config.json: attention_bias: true is not supported");
   CHECK(refusal("n_groups", 4) == "config.json: n_groups: 4 groups do not divide the 6 heads");
   CHECK(refusal("n_group", 3) == "config.json: n_group: must divide the number of experts");
