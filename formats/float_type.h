@@ -1,6 +1,6 @@
-// Values in floating point as they are stored.
-#ifndef BALLAST_FORMATS_FLOAT_TYPE_H_
-#define BALLAST_FORMATS_FLOAT_TYPE_H_
+// Floating-point values as stored.
+#ifndef BALLAST_QUANT_WRITE_FLOAT_TYPE_H_
+#define BALLAST_QUANT_WRITE_FLOAT_TYPE_H_
 
 #include <cstddef>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace ballast::formats {
 
-/// The type of weights that have this format; F32 for what goes along with integers.
+/// Returns the type of weights with this format; F32 for values that accompany integers.
 DType float_dtype(WeightFormat::Kind kind);
 
 /// The format of weights of this type; kF32 for all but kF16 and kBF16.

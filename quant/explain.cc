@@ -52,7 +52,7 @@ class Explanation {
  private:
   std::string name(Role role) const { return model::group_name(model::module_name(architecture_, role)); }
 
-  /// Layers that say the same of a group of tensors share a line.
+  /// Layers with the same line for a group of tensors share it.
   void add(FoldLine line) {
     if (said_.insert({line.what, line.outcome, line.reason}).second) lines_.push_back(std::move(line));
   }
@@ -189,7 +189,7 @@ class Explanation {
     }
   }
 
-  /// What the folds of norms leave, which decides what can follow.
+  /// Returns the spec after the folds of norms, which decides about the following transformations.
   ModelSpec folded_spec() const {
     ModelSpec folded = spec_;
     quant::make_passes(recipe_, folded);

@@ -11,8 +11,8 @@ namespace ballast::quant {
 
 namespace {
 
-// Of a tied embedding's moments. SmolLM2-135M with its embedding alone in 5 bits (8 chunks): what the head loses and
-// what the stream loses of it are as 9 to 1 when rounded to nearest, and their sum is least with this share (0.0049;
+// The share of a tied embedding's moments. For SmolLM2-135M with its embedding alone in 5 bits (8 chunks), the head's
+// and the stream's losses are as 9 to 1 when rounded to nearest, and their sum is smallest with this share (0.0049;
 // 0.0055 with a hundredth, 0.0065 with the whole mean).
 constexpr double kTableShare = 0.1;
 

@@ -18,12 +18,12 @@ struct HeadInput {
   std::shared_ptr<const InputPeaks> peaks;  ///< null when not asked for
 };
 
-/// `runner`: holds a rank's own samples after the last block. `back` has what lies between that and the head. All
-/// tokens count alike.
+/// Measures the head's input. `runner` holds this rank's samples after the last block; `back` has the weights between
+/// it and the head. All tokens have the same weight.
 ///
-/// An embedding that is the head, too, is read in both places, and where the stream begins an error in one channel
-/// counts as much as in another: `spec.tied_embeddings` adds a share of the diagonal's mean to all of it. `check` is
-/// called now and then, and may throw.
+/// An embedding that is also the head is read in both places, and at the beginning of the stream errors in all channels
+/// count equally: with `spec.tied_embeddings` a share of the diagonal's mean is added to the diagonal. `check` is
+/// called from time to time, and may throw.
 HeadInput measure_head_input(const ModelSpec& spec, const WorkingBlock& back, const samples::BlockRunner& runner,
                              const samples::SampleSharing& sharing, bool peaks, const std::function<void()>& check);
 

@@ -39,7 +39,7 @@ struct MeasuredInput {
   std::optional<HessianSum> moments;  ///< none: not asked for
   std::optional<PeakSum> peaks;
   std::optional<DriftSum> drift;
-  std::optional<std::size_t> expert;  ///< whose last linear reads it
+  std::optional<std::size_t> expert;  ///< the expert whose last linear reads it
 
   void end_shard(std::size_t shard) {
     if (moments) moments->end_shard(shard);
@@ -50,7 +50,7 @@ struct MeasuredInput {
 
 class InputObserver : public samples::Observer {
  public:
-  /// `forward` is how the block runs, and how the original runs beside it. All must outlive this.
+  /// `forward` has the options of running the block and the original. All arguments must outlive this object.
   InputObserver(const model::BlockWeights& weights, const ModelSpec& spec, std::size_t layer, std::size_t length,
                 const SampleSharing& sharing, const MeasureOptions& options, WorkingBlock& block)
       : weights_(weights), spec_(spec), layer_(layer), sharing_(sharing), options_(options), block_(block) {
@@ -89,7 +89,7 @@ class InputObserver : public samples::Observer {
     if (each_) each_->end_shard();
   }
 
-  /// `scratch` is what the block was run with.
+  /// `scratch` are the buffers with which the block was run.
   void finish(model::BlockActivations& scratch) {
     if (tokens_) {
       tokens_->finish(*sharing_.ranks);
@@ -115,7 +115,7 @@ class InputObserver : public samples::Observer {
   }
 
  private:
-  /// The same samples in the original model.
+  /// Runs the same samples through the original model.
   ObservedBatch run_original(const ObservedBatch& batch) const {
     if (options_.inputs == Inputs::kOfDown) return options_.original->look(batch.first, batch.count);
     return options_.original->run(weights_, layer_, batch.first, batch.count, {.record_inputs = true});
@@ -142,8 +142,8 @@ class InputObserver : public samples::Observer {
     return measured;
   }
 
-  /// Whether some reader can correct the drift of what it reads; down, which has the most columns, that of the whole
-  /// stream, where the block ends with what it adds to that. Experts see too few tokens.
+  /// Returns whether some reader can correct the drift of its input; down, which has the most columns, can correct that
+  /// of the whole stream if the block ends with adding its output. Experts have too few tokens.
   bool corrects_drift(const WorkingInput& input) const {
     const auto corrects = [&](std::size_t r) {
       const WorkingLinear& linear = block_.linears[r];
@@ -170,7 +170,7 @@ class InputObserver : public samples::Observer {
                                [&](std::size_t r) { return is_routed_expert(block_.linears[r].part.role); });
   }
 
-  /// Adds the moments of the tokens that stand in for those that an expert lacks.
+  /// Adds the moments of the additional tokens of an expert with too few.
   void add_stand_ins(const MeasuredInput& input, model::BlockActivations& scratch, Hessian& moments) const {
     HessianSum sum(moments.cols, sharing_.order);
     samples::run_stand_ins(*tokens_, *input.expert, model::LoneExpert(spec_, weights_, layer_, *input.expert), sharing_,
@@ -200,7 +200,7 @@ class InputObserver : public samples::Observer {
 
 void measure_inputs(BlockRunner& runner, const model::BlockWeights& weights, const ModelSpec& spec, std::size_t layer,
                     const SampleSharing& sharing, const MeasureOptions& options, WorkingBlock& block) {
-  // The original's stream after the block tells how tokens count, so that this one's need not get there.
+  // The original's stream after the block gives the tokens' weights, so this one need not be computed.
   const bool mlp_input_only = options.inputs == Inputs::kBeforeDown && options.original != nullptr &&
                               std::holds_alternative<model::MlpWeights>(weights.mlp) && !spec.token_inputs;
   assert(!mlp_input_only || options.then == BlockRunner::Then::kStay);

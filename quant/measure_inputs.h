@@ -1,4 +1,4 @@
-// Measures what the linears of a block read, while calibration samples run through the block.
+// Measures the inputs of a block's linears while calibration samples run through it.
 #ifndef BALLAST_QUANT_MEASURE_INPUTS_H_
 #define BALLAST_QUANT_MEASURE_INPUTS_H_
 
@@ -14,28 +14,27 @@ struct MeasureOptions {
   enum class Inputs {
     kAll,
     kBeforeDown,  ///< all but those below
-    kOfDown,      ///< of the last linears of an MLP, experts' too
+    kOfDown,      ///< inputs of the last linears of an MLP, including experts
   };
   Inputs inputs = Inputs::kAll;
   samples::BlockRunner::Then then = samples::BlockRunner::Then::kStay;
-  bool peaks = false;        ///< where inputs become INT8: WorkingInput::peaks, too
+  bool peaks = false;        ///< if inputs become INT8: also WorkingInput::peaks
   bool each_expert = false;  ///< WorkingInput::expert_moments, too
   bool shrink = true;        ///< false: experts are known from their own tokens alone
-  /// The same samples in the original model: with kOfDown after this block, else in front of it, which they then pass
-  /// by the weights given. Null: WorkingInput::drift is not measured.
+  /// The same samples in the original model: with kOfDown after this block, otherwise before it; they then pass it with
+  /// the given weights. Null: WorkingInput::drift is not measured.
   samples::BlockRunner* original = nullptr;
 };
 
-/// Gives the inputs of `block` the moments, and the peaks if asked for, of what its linears read, over the samples of
-/// all ranks; `weights` are what runs of it.
+/// Sets the moments, and the peaks if requested, of the inputs of `block`, over the samples of all ranks; `weights` are
+/// its runnable weights.
 ///
-/// In front of linears that write the stream, a token counts by what the next norm will make of an error there: by
-/// the inverse of its mean square after the block (about alike for all where the block ends with a norm), the
-/// original one where that runs beside it. Else a massive token, whose errors no norm lets through, would outweigh
-/// all others.
+/// Before linears that write the stream, a token's weight is the effect of an error on the next norm's output: the
+/// inverse of its mean square after the block (about equal for all if the block ends with a norm), that of the original
+/// if it runs, too. Otherwise a massive token, whose errors no norm passes on, would outweigh all others.
 ///
-/// Experts that get fewer tokens than their last linear has columns are measured on others, too: see
-/// samples::ExpertTokens. They count in the moments, but with routed_share in what rounding costs.
+/// Experts with fewer tokens than columns of their last linear are measured on others, too: see samples::ExpertTokens.
+/// These count in the moments, but with routed_share in the cost of rounding.
 void measure_inputs(samples::BlockRunner& runner, const model::BlockWeights& weights, const ModelSpec& spec,
                     std::size_t layer, const samples::SampleSharing& sharing, const MeasureOptions& options,
                     WorkingBlock& block);

@@ -1,4 +1,4 @@
-// Which module of a model is meant.
+// Identifies a module of a model.
 #ifndef BALLAST_QUANT_MODULE_ID_H_
 #define BALLAST_QUANT_MODULE_ID_H_
 
@@ -11,7 +11,7 @@ namespace ballast::quant {
 
 struct ModuleId {
   model::Role role{};
-  std::size_t layer = 0;   ///< 0 for what is outside of the blocks
+  std::size_t layer = 0;   ///< 0 outside of the blocks
   std::size_t expert = 0;  ///< among the routed ones
 
   auto operator<=>(const ModuleId&) const = default;

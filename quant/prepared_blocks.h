@@ -1,4 +1,4 @@
-// A model's blocks as they are when every pass but rounding has seen them, one after the other.
+// A model's blocks after all passes except rounding, one after the other.
 #ifndef BALLAST_QUANT_PREPARED_BLOCKS_H_
 #define BALLAST_QUANT_PREPARED_BLOCKS_H_
 
@@ -18,7 +18,7 @@
 
 namespace ballast::quant {
 
-/// What blocks are prepared from; all of it must outlive who reads it.
+/// The input of preparing blocks; all of it must outlive its users.
 struct PreparationInput {
   const model::ModelSource& source;
   const Recipe& recipe;
@@ -30,7 +30,7 @@ class PreparedBlocks {
  public:
   explicit PreparedBlocks(const PreparationInput& input);
 
-  /// In the order of the model: what comes before the blocks, the blocks, what comes after them.
+  /// Returns the number of parts in the order of the model: before the blocks, the blocks, after them.
   std::size_t count() const { return loader_.count(); }
 
   /// The spec after the passes.
@@ -42,7 +42,7 @@ class PreparedBlocks {
   enum class Values { kNone, kAll };
   WorkingBlock load(std::size_t index, Values values);
 
-  /// What each pass did to the blocks so far.
+  /// Returns a line about each pass for the blocks so far.
   std::vector<std::string> notes() const;
 
  private:
@@ -53,8 +53,8 @@ class PreparedBlocks {
   std::vector<std::unique_ptr<Pass>> passes_;
 };
 
-/// All modules of the model that will be written, in the order of the model, from shapes alone. `input` may lack the
-/// statistics that the passes need. Throws Error when the recipe asks for a format for a matrix that there is not.
+/// Plans all modules of the model that will be written, in the order of the model, from shapes alone. `input` may lack
+/// the statistics that the passes need. Throws Error if the recipe names a format for a matrix that does not exist.
 std::vector<ModulePlan> plan_model(const PreparationInput& input);
 
 }  // namespace ballast::quant

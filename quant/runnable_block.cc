@@ -14,7 +14,7 @@ namespace ballast::quant {
 
 namespace {
 
-/// Experts whose values are loaded when they are asked for.
+/// Experts whose values are loaded on demand.
 class LoadedExperts : public model::ExpertStore {
  public:
   LoadedExperts(const MlpSpec& mlp, std::function<model::Linear(model::Part)> linear) : mlp_(mlp) {
@@ -46,7 +46,7 @@ class LoadedExperts : public model::ExpertStore {
   std::size_t bytes_ = 0;  ///< of all experts in F32
 };
 
-/// Null where the block's experts are in memory, or there are none.
+/// Returns null if the block's experts are in memory, or if there are none.
 std::shared_ptr<const model::ExpertStore> experts_of(const WorkingBlock& block, const ModelSpec& spec,
                                                      const std::function<model::Linear(model::Part)>& linear) {
   const auto is_loaded = [](const WorkingLinear& candidate) {
@@ -73,7 +73,7 @@ ActivationRounding fine_rounding(const WorkingLinear& /*linear*/) {
   return {};
 }
 
-// A block's experts are too many for all to be decoded.
+// A block has too many experts to decode all of them.
 ActivationRounding run_decoded(const WorkingLinear& linear) {
   return {.decoded = !is_routed_expert(linear.part.role)};
 }

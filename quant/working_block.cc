@@ -98,7 +98,7 @@ WorkingBlockLoader::WorkingBlockLoader(const model::ModelSource& source, const S
     : source_(source), statistics_(statistics), own_head_(untie_head || !source.spec().tied_embeddings) {}
 
 WorkingLinear WorkingBlockLoader::load_linear(model::Part part, std::size_t layer, bool values) const {
-  // A head that is being untied starts as a copy of the embedding.
+  // An untied head starts as a copy of the embedding.
   const bool copied = part.role == Role::kHead && source_.spec().tied_embeddings;
   const Role stored = copied ? Role::kEmbedding : part.role;
   WorkingLinear linear;

@@ -65,7 +65,7 @@ void BlockConversion::restore_samples() {
   runner_.set_origin(runnable_embedding(front, spec(), activation_roundings(inputs_.recipe())), own);
 }
 
-/// All that is to be saved of samples.
+/// Returns all state of the samples that is saved.
 std::vector<std::span<float>> BlockConversion::sample_rows() {
   std::vector<std::span<float>> rows{runner_.rows().hidden, runner_.rows().shared_keys};
   if (original_) rows.insert(rows.end(), {original_->rows().hidden, original_->rows().shared_keys});
@@ -127,11 +127,11 @@ void BlockConversion::round_block(WorkingBlock& block, std::size_t layer) {
   }
   count_experts(block);
   quantize(block, inputs_.recipe().rounding, steps_.check_cancelled());
-  if (layer + 1 == spec().layers.size() && !has_own_head()) return;  // nobody reads what comes out of it
+  if (layer + 1 == spec().layers.size() && !has_own_head()) return;  // its output has no reader
   runner_.advance(model::assemble_block(spec(), layer, runnable_parts(block, spec(), rounded)), layer);
 }
 
-/// Gives inputs of a block, which runs as far rounded as it is, their moments and their drift.
+/// Measures the moments and the drift of inputs of a block, which runs with the matrices that are rounded so far.
 void BlockConversion::measure(WorkingBlock& block, std::size_t layer, const ActivationRoundings& activations,
                               MeasureOptions::Inputs inputs) {
   measure_inputs(runner_, model::assemble_block(spec(), layer, runnable_parts(block, spec(), activations)), spec(),
@@ -143,7 +143,7 @@ void BlockConversion::measure(WorkingBlock& block, std::size_t layer, const Acti
                  block);
 }
 
-/// Gives the part before the blocks or after them the moments of what the head reads, if it has the head.
+/// Gives the part before or after the blocks the moments of the head's input, if it contains the head.
 void BlockConversion::measure_head(WorkingBlock& block, std::size_t index) {
   WorkingInput* input = block.head_input();
   if (input == nullptr) return;

@@ -30,23 +30,23 @@ class BlockConversion {
   BlockConversion(const ConversionInputs& inputs, const Allocation* allocation, ConversionState* state,
                   SamplePrecision precision, StepReporter& steps);
 
-  /// Of what the head reads, for an embedding that is the head, too: it is rounded before there is anything to measure.
-  /// Without, it is rounded by search.
+  /// Sets the moments of the head's input, for an embedding that is also the head: it is rounded before they could be
+  /// measured. Without them it is rounded by search.
   void set_head_moments(std::shared_ptr<const Hessian> moments) { head_moments_ = std::move(moments); }
 
   /// Called for the modules of each block, in order. On ranks but the first, those of blocks that were saved earlier
   /// have no values.
   using Sink = std::function<void(std::span<const ConvertedModule>)>;
 
-  /// Rounds block after block, each by what its linears read when all blocks before it are rounded; goes on after those
-  /// that are saved. Once. Throws Error.
+  /// Rounds block after block, each by the inputs of its linears when all earlier blocks are rounded; continues after
+  /// saved blocks. Must be called once. Throws Error.
   void run(const Sink& sink);
 
   /// The spec after the passes.
   const ModelSpec& spec() const { return blocks_.spec(); }
 
-  /// What the passes did, a line for each, how experts were served, and what was rounded twice, of the blocks that were
-  /// not saved earlier; where there were such, a line that says so.
+  /// Returns a line about each pass, about the samples of experts, and about matrices that were rounded twice, for
+  /// blocks that were not restored; if some were restored, a line says so.
   std::vector<std::string> notes() const;
 
  private:
@@ -68,7 +68,7 @@ class BlockConversion {
   StepReporter& steps_;
   PreparedBlocks blocks_;
   samples::BlockRunner runner_;
-  std::optional<samples::BlockRunner> original_;  ///< the same samples in the original model, where drift is corrected
+  std::optional<samples::BlockRunner> original_;  ///< the same samples in the original model, if drift is corrected
   SecondRounding second_rounding_;
   std::shared_ptr<const Hessian> head_moments_;
   std::size_t restored_ = 0;  ///< blocks, embeddings and head counted, that were saved earlier

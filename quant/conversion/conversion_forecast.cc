@@ -26,15 +26,16 @@ constexpr double kLoadAndStore = 2.5e-8;  // decoding, passes, packing, checksum
 constexpr double kBesidesProducts = 1.3;
 // Quantized blocks over those in floating point.
 constexpr double kQuantizedPass = 0.7;
-// Factorizations over plain products, in multiply-adds per second: what lies on the diagonal is one thread's.
+// The speed of factorizations relative to products, in multiply-adds per second: the tiles on the diagonal use one
+// thread.
 constexpr double kFactorShare = 0.5;
 
 /// Sums over the matrices of all blocks.
 struct BlockWork {
   double weights = 0;
-  double matrices = 0;            ///< that are rounded alone by a probe
+  double matrices = 0;            ///< that a probe rounds alone
   double products = 0;            ///< multiply-adds per token of a forward pass
-  double skipped_products = 0;    ///< of these, those that what comes before down can be measured without
+  double skipped_products = 0;    ///< the part of these that is skipped when inputs before down are measured
   double moments = 0;             ///< multiply-adds per token
   double factors = 0;             ///< multiply-adds
   double compensation = 0;        ///< multiply-adds of GPTQ
@@ -49,14 +50,15 @@ struct BlockWork {
   std::uint64_t matrix_bytes = 0;  ///< F32 values of the largest matrix
 };
 
-/// Experts whose moments are formed one after the other, from an input that the router reads, too.
+/// Returns the number of experts whose moments are computed one after the other, from an input that the router also
+/// reads.
 std::size_t experts_beside_router(const ModelSpec& spec, std::size_t layer, const model::BlockInput& input) {
   const bool routed =
       std::ranges::any_of(input.readers, [](const model::Part& reader) { return reader.role == model::Role::kRouter; });
   return routed ? spec.layers[layer].mlp.experts->count : 0;
 }
 
-/// A linear of an MLP without experts.
+/// Returns whether a role is a linear of an MLP without experts.
 bool is_plain_mlp(model::Role role) {
   return role == model::Role::kGate || role == model::Role::kUp || role == model::Role::kDown;
 }
@@ -113,7 +115,7 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
                   std::size_t length, std::size_t ranks) {
   const double speed = jobs::multiply_adds_per_second(samples::kBatchTokens);
   const bool in_bf16 = kernels::multiplies_bf16();
-  // Of what is only measured, and of samples while blocks are rounded.
+  // The speed of measurements, and of samples while blocks are rounded.
   const double quick = in_bf16 ? jobs::multiply_adds_per_second(samples::kBatchTokens, in_bf16) : speed;
   const bool coarse = work.precision == SamplePrecision::kCoarse;
   const double measured = coarse ? quick : speed;
@@ -132,7 +134,7 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
                (block.compensation + (spec.has_head ? 0.5 * head * static_cast<double>(spec.hidden_size) : 0)) / speed +
                (block.weights + head) * kGridSearch / threads;
   }
-  // The original beside it, and the block once more in front of down; before that no plain MLP runs.
+  // The original runs in parallel, and the block once more before down; until then no plain MLP runs.
   if (work.corrects_drift) {
     const double skipped = tokens * block.skipped_products * kBesidesProducts;
     seconds += (2 * pass - skipped) / measured + tokens * block.drift / quick + block.correction / speed;
@@ -141,7 +143,7 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
   if (work.chooses_formats) {
     seconds += (block.weights + head) * kLoadAndStore / threads + pass / quick + moments + 0.5 * factors;
     seconds += block.sampled_weights * kCandidates * kGridSearch / threads;
-    // Each probe passes its block; of the groups of blocks, each passes those after it: half of all, on average.
+    // Each probe passes its block; each group of blocks passes the blocks after it, half of all on average.
     const double groups = std::min(layers, static_cast<double>(kMostGroups));
     const double passes = (block.matrices / layers + 0.5 * groups) / static_cast<double>(ranks) + 1;
     const double probe_tokens = static_cast<double>(work.probe_samples * length);
@@ -158,17 +160,16 @@ std::uint64_t memory_of(const ModelSpec& spec, const BlockWork& block, const Con
   std::size_t mlp_size = 0;
   for (const LayerSpec& layer : spec.layers) mlp_size = std::max(mlp_size, layer.mlp.size);
   const std::uint64_t activations = samples::kBatchTokens * sizeof(float) * (8 * spec.hidden_size + 3 * mlp_size);
-  // A block is measured; its matrices are rounded, of which a copy lies in the order of rounding, and one that runs or
-  // is written; then the rounded block runs. Embeddings are loaded for as long as they are looked at: as floats, and
-  // as what runs.
+  // A block is measured; its matrices are rounded, with a copy in the order of rounding, and one that runs or is
+  // written; then the rounded block runs. Embeddings are loaded for look-ups: as floats, and in the form that runs.
   const std::uint64_t measuring =
       block.block_bytes + (order == jobs::SumOrder::kFixed ? 4 : 1) * block.moment_bytes + activations;
   const std::uint64_t rounding = block.block_bytes + block.moment_bytes + block.factor_bytes + 2 * block.matrix_bytes;
   const std::uint64_t running = 2 * block.block_bytes + activations;
   std::uint64_t memory = samples * stream + std::max({measuring, rounding, running, 2 * embedding});
-  // The original's stream; what is measured of drift, and a matrix' correction.
+  // The original's stream, the moments of drift, and a matrix's correction.
   if (work.corrects_drift) memory += samples * stream + block.drift_bytes + 2 * block.matrix_bytes;
-  if (block.experts) memory += samples * stream;  // what the router reads
+  if (block.experts) memory += samples * stream;  // the router's input
   if (work.chooses_formats) {
     const std::uint64_t copies = std::min(spec.layers.size(), kMostGroups) / ranks + 4;
     memory += copies * work.probe_samples * stream;

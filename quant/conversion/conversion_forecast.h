@@ -12,17 +12,17 @@ namespace ballast::quant {
 
 struct ConversionWork {
   bool rounds_with_samples = false;  ///< GPTQ
-  bool corrects_drift = false;       ///< beside the original model
+  bool corrects_drift = false;       ///< also runs the original model
   bool chooses_formats = false;      ///< for a target size
-  bool runs_to_head = false;         ///< once more, for what a tied head reads
+  bool runs_to_head = false;         ///< runs once more, for the input of a tied head
   SamplePrecision precision = SamplePrecision::kCoarse;
   bool smooths = false;
   bool int8_activations = false;
   std::size_t probe_samples = 0;
 };
 
-/// Memory of this rank and time, for samples of `length` tokens shared as `sharing` says. Measures how fast this
-/// machine multiplies. Throws Error when the memory is not available, naming the most samples that fit.
+/// Forecasts this rank's memory and time for samples of `length` tokens divided by `sharing`. Measures the machine's
+/// speed of products. Throws Error if the memory is not available, naming the largest number of samples that fits.
 JobPlan forecast_conversion(const ModelSpec& spec, const ConversionWork& work, std::size_t length,
                             const samples::SampleSharing& sharing);
 

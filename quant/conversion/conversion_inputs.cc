@@ -18,8 +18,8 @@ namespace ballast::quant {
 
 namespace {
 
-/// Tokens of at most `most` of the statistics' samples, evenly taken, each after the prefix. That counts in what is
-/// measured on them, for the rounded matrices make its keys and values, too.
+/// Returns the tokens of at most `most` of the statistics' samples, evenly selected, each after the prefix.
+/// Measurements include the prefix, because the rounded matrices compute its keys and values, too.
 std::vector<int> used_samples(const Statistics& statistics, std::size_t most) {
   const std::size_t count = std::min(most, statistics.samples);
   std::vector<int> tokens;
@@ -53,7 +53,7 @@ void ConversionInputs::check_recipe() const {
     throw Error("target size", "needs a recipe that makes integers, not " + format_name(recipe().linears));
   }
   if (chooses_formats() && !source_.spec().has_head) {
-    throw Error("target size", "is kept by weighing what formats do to predictions, and " + model_.string() +
+    throw Error("target size", "needs the effect of formats on predictions, and " + model_.string() +
                                    " has no head that makes them: name formats");
   }
   if (chooses_formats() && recipe().activations == Recipe::Activations::kInt8 && !recipe().activation_groups) {
@@ -63,7 +63,7 @@ void ConversionInputs::check_recipe() const {
   if (options_.calibration.samples == 0) throw Error("samples", "must be at least 1");
 }
 
-// A tokenizer that does not belong to the embedding would give a model that talks nonsense without any error.
+// Checks the tokenizer: one that does not belong to the embedding would give nonsense without any error.
 void ConversionInputs::check_tokenizer() const {
   const auto tokenizer = text::load_tokenizer(source_.checkpoint());
   if (tokenizer == nullptr) return;  // tiny test models have none
@@ -71,12 +71,12 @@ void ConversionInputs::check_tokenizer() const {
   for (const std::string& warning : tokenizer->warnings()) tell(model_.string() + ": " + warning);
 }
 
-/// What is copied as it is would fail only when somebody uses it.
+/// Checks files that are copied unchanged, and would fail only when they are used.
 void ConversionInputs::check_text_vectors() const {
   if (source_.spec().text_vectors) model::TextDense(source_.checkpoint().path(), *source_.spec().text_vectors);
 }
 
-/// For more than finding the prefix.
+/// Returns whether statistics are needed for more than finding the prefix.
 bool ConversionInputs::uses_statistics() const {
   return runs_samples() || splits_outliers(recipe()) || recipe().smooth ||
          recipe().rounding != Recipe::Rounding::kNearest;
@@ -108,7 +108,7 @@ void ConversionInputs::discard_calibration() const {
   discard_calibration_state(calibration_);
 }
 
-/// What was measured after another prefix says little about this one.
+/// Refuses statistics with another prefix, which are not valid for this one.
 void ConversionInputs::check_prefix_of_statistics() {
   const std::string context = options_.statistics->string();
   const bool find = recipe().prefix.automatic && prefix_.empty();
@@ -152,7 +152,7 @@ jobs::JobKey ConversionInputs::key_with(const Recipe& recipe) const {
       .add("output", output_format_name(options_.output_format))
       .add_model(calibration_.model_identity, model_)
       .add("recipe", recipe_json(recipe));
-  // By content: Python writes them anew for each call.
+  // Identified by content, because Python writes a new file for each call.
   if (options_.statistics) key.add_content("statistics", *options_.statistics);
   key.add("samples", options_.calibration.samples).add("length", calibration_.length);
   key.add("seed", calibration_.seed).add("probe samples", options_.probe_samples);

@@ -16,14 +16,14 @@
 
 namespace ballast::quant {
 
-/// The model, the recipe, what calibration measured, and the samples that run while the model is rounded.
+/// The model, the recipe, the statistics, and the samples that run while the model is rounded.
 class ConversionInputs {
  public:
   /// Opens the model. `options` must outlive this. Throws Error when model, recipe and tokenizer do not go together.
   ConversionInputs(std::filesystem::path model, const ConvertOptions& options);
 
-  /// Loads the statistics, or measures them where the recipe needs any; what that calibration has done is kept beside
-  /// `output` until discard_calibration(), so that a conversion that goes on after a kill finds it done.
+  /// Loads the statistics, or measures them if the recipe needs them; the progress of that calibration is stored next
+  /// to `output` until discard_calibration(), so that a conversion that continues after a kill finds it complete.
   void gather(const std::filesystem::path& output, const Progress& progress);
   void discard_calibration() const;
 
@@ -33,14 +33,15 @@ class ConversionInputs {
   bool unties_head() const { return recipe().untie_head && source_.spec().tied_embeddings; }
 
   bool rounds_with_samples() const { return recipe().rounding == Recipe::Rounding::kGptq; }
-  /// Not where blocks read token inputs: the original would need its own embedding beside the rounded one.
+  /// Returns false if blocks read token inputs: the original would need its own embedding in addition to the rounded
+  /// one.
   bool corrects_drift() const {
     return rounds_with_samples() && recipe().correct_drift && !source_.spec().token_inputs;
   }
   bool chooses_formats() const { return recipe().target_bytes > 0; }
   bool runs_samples() const { return rounds_with_samples() || chooses_formats(); }
 
-  /// A calibration comes first.
+  /// Returns whether a calibration comes first.
   bool calibrates() const { return !options_.statistics && needs_statistics(); }
 
   // What gather() found.
@@ -49,16 +50,16 @@ class ConversionInputs {
   samples::SampleTokens samples() const;
   samples::SampleSharing sharing() const;
 
-  /// Of all blocks; `allocation` may be null.
+  /// Returns the input of preparing all blocks; `allocation` may be null.
   PreparationInput preparation(const Allocation* allocation) const;
 
-  /// All that the result depends on.
+  /// Returns the hash of everything that the result depends on.
   jobs::JobKey job_key() const { return key_with(recipe()); }
 
-  /// All that what formats cost depends on.
+  /// Returns the hash of everything that the costs of formats depend on.
   std::string weighing_key() const;
 
-  /// Passes through the model before it is rounded, where what they find is not known already.
+  /// Passes through the model before rounding, unless their results are already known.
   struct Stages {
     bool chooses_formats = false;
     bool runs_to_head = false;  ///< measure_tied_head()
@@ -70,7 +71,7 @@ class ConversionInputs {
 
   Ranks& ranks() const;
 
-  /// On the first rank.
+  /// Reports a message on the root rank.
   void tell(const std::string& message) const;
   void tell(const JobPlan& plan) const;
 
@@ -87,7 +88,7 @@ class ConversionInputs {
   std::filesystem::path model_;
   const ConvertOptions& options_;
   model::ModelSource source_;
-  CalibrateOptions calibration_;  ///< as it is run when there are no statistics
+  CalibrateOptions calibration_;  ///< used if there are no statistics
   std::vector<int> prefix_;
   std::optional<Statistics> statistics_;
   std::vector<int> samples_;  ///< tokens, each sample's after the prefix

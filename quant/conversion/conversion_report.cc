@@ -75,7 +75,7 @@ ConvertReport conversion_report(const ConversionInputs& inputs, const ModuleTall
   report.notes.push_back(quantize_note(recipe.rounding, modules.matrices()));
   if (!inputs.prefix().empty()) {
     report.notes.push_back("prefix: tokens " + prefix_name({.tokens = inputs.prefix()}) +
-                           " stand in front of every sequence, in the cache");
+                           " are in the cache before every sequence");
   }
   report.bytes_before = inputs.source().checkpoint().file_bytes();
   report.bytes_after = bytes;

@@ -68,7 +68,7 @@ ConversionState::ConversionState(const std::filesystem::path& folder, const jobs
 
 void ConversionState::tell_problem() {
   if (state_.problem().empty() || problem_told_) return;
-  tell_("a kill would lose what is done: " + state_.problem());
+  tell_("progress cannot be saved for resuming after a kill: " + state_.problem());
   problem_told_ = true;
 }
 
@@ -144,7 +144,7 @@ void ConversionState::save_samples(std::size_t block, std::span<const std::span<
   std::vector<std::span<const std::byte>> parts;
   for (const std::span<float> rows : samples) parts.push_back(std::as_bytes(rows));
   state_.save_stage([&] { state_.put(blob(kSamples, block), parts); });
-  // A kill may come between two ranks' saving: what came before goes when all have the new one.
+  // A kill may come between two ranks' saving, so older progress is removed only when all ranks have the new one.
   ranks_.barrier();
   for (std::size_t old = 0; old < block; ++old) state_.erase(blob(kSamples, old));
 }

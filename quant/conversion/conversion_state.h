@@ -1,4 +1,4 @@
-// A conversion's progress, saved and found again, so that it goes on after a kill.
+// Saves and restores a conversion's progress, so that it continues after a kill.
 #ifndef BALLAST_QUANT_CONVERSION_CONVERSION_STATE_H_
 #define BALLAST_QUANT_CONVERSION_CONVERSION_STATE_H_
 
@@ -21,7 +21,7 @@ namespace ballast::quant {
 /// its own; a stage counts when all ranks have it. All calls are made by all ranks.
 class ConversionState {
  public:
-  /// `tell` is called when something is worth a line: that the job goes on, or, once, that nothing is saved any more.
+  /// `tell` receives messages: that the job continues, or, once, that progress is no longer saved.
   ConversionState(const std::filesystem::path& folder, const jobs::JobKey& key, Ranks& ranks,
                   std::function<void(const std::string&)> tell);
 
@@ -31,13 +31,14 @@ class ConversionState {
   /// Blocks 0 ... blocks - 1 are there, and the samples after the last of them; 0: nothing is.
   std::size_t blocks() const { return blocks_; }
 
-  /// The modules of a block, which is planned as it was; on the first rank.
+  /// Returns the modules of a block with its original plan; on the root rank.
   std::vector<ConvertedModule> restore(std::size_t block, std::vector<ModulePlan> plan) const;
 
   /// The samples after the last block that is there: their arrays have the sizes they had.
   void restore_samples(std::span<const std::span<float>> samples) const;
 
-  /// After block `block`; `samples` are those after it. They are large: they are kept only as often as is worth it.
+  /// Saves the progress after block `block`; `samples` are those after it. They are large, so they are saved only as
+  /// often as is worthwhile.
   void save(std::size_t block, std::span<const ConvertedModule> modules, std::span<const std::span<float>> samples);
 
   /// The job is done.

@@ -22,7 +22,7 @@ namespace ballast::quant {
 namespace {
 
 std::optional<std::vector<int>> massive_tokens(const ConversionInputs& inputs) {
-  // Those that were measured without the prefix are ordinary after it.
+  // Massive tokens that were found without the prefix are ordinary after it.
   if (inputs.statistics() == nullptr || inputs.statistics()->prefix != inputs.prefix()) return {};
   std::vector<int> tokens;
   for (const MassiveToken& token : inputs.statistics()->massive_tokens) tokens.push_back(token.token);
@@ -45,13 +45,13 @@ FoundFormats find_formats(const ConversionInputs& inputs, const ModelFormat& for
   return found;
 }
 
-/// Also that of a calibration before it, and of runs with other numbers of ranks.
+/// Also discards the progress of the calibration, and of runs with other numbers of ranks.
 void discard_progress(const ConversionInputs& inputs, const std::filesystem::path& output) {
   jobs::JobState::remove_folders(jobs::JobState::folder_beside(output));
   inputs.discard_calibration();
 }
 
-/// `asked`: the recipe as the model shall tell it. `files`: of the rank that writes.
+/// `asked` is the recipe that the model records. `files` are those of the rank that writes.
 ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format, std::vector<ModulePlan> plan,
                              const Recipe& asked, const std::filesystem::path& output,
                              std::optional<ModelOutput>& files, const Progress& progress) {
@@ -64,7 +64,7 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
   if (inputs.runs_samples()) {
     state.emplace(jobs::JobState::folder_beside(output), inputs.job_key(), inputs.ranks(),
                   [&](const std::string& message) { inputs.tell(message); });
-    // Where the first part is done, only blocks that read token inputs, too, need it again.
+    // If the first part is complete, only blocks that read token inputs need it again.
     needs_head_moments &= state->blocks() == 0 || inputs.source().spec().token_inputs.has_value();
     const bool chooses = inputs.chooses_formats() && !state->allocation();
     inputs.tell(
@@ -110,7 +110,7 @@ ConvertReport convert_to(const ModelFormat& format, const std::filesystem::path&
   const ConvertOptions sized = resolve_target_bytes(model, options, format);
   ConversionInputs inputs(model, sized);
   check_replaceable(format, output, options.replace);
-  // Only the first rank writes; what the others would is the same.
+  // Only the root rank writes, because all ranks have the same result.
   std::optional<ModelOutput> files;
   if (inputs.ranks().first()) files.emplace(format, output, options.replace);
   std::vector<ModulePlan> plan = plan_model(inputs.preparation(nullptr));

@@ -37,7 +37,7 @@ std::vector<float> matrix_values(const model::ModelSource& source, const ModuleI
   return values;
 }
 
-/// A module's values and bias, whatever they are stored as.
+/// Returns a module's values and bias, for any format.
 std::pair<std::vector<float>, std::vector<float>> module_values(const model::ModelSource& source, const ModuleId& id) {
   if (model::is_vector(id.role)) return {source.vector(id.role, id.layer), {}};
   if (model::is_norm(id.role)) {
@@ -59,8 +59,8 @@ std::string advice(OutputFormat output_format) {
          std::string(output_format_name(output_format)) + "`";
 }
 
-/// Throws Error where the model is none of ballast's, or has norms and biases that folds have made: who reads other
-/// files knows the family's own.
+/// Throws Error if ballast did not write the model, or if it has norms or biases that folds created: readers of other
+/// files expect the family's own.
 void check_exportable(const model::ModelSource& source, OutputFormat output_format) {
   const std::string file = source.checkpoint().path().string();
   if (!source.config().contains(model::kWrittenSpecField)) {
@@ -72,7 +72,7 @@ void check_exportable(const model::ModelSource& source, OutputFormat output_form
   throw Error(file, "has norms or biases that its family has not, as folds make them: " + advice(output_format));
 }
 
-/// A model that ballast wrote, on its way to other files.
+/// Exports a model that ballast wrote to other files.
 class Exporter {
  public:
   Exporter(const model::ModelSource& source, OutputFormat output_format, const ModelFormat& format, Recipe recipe)
@@ -103,7 +103,7 @@ class Exporter {
                            .massive_tokens = source_.massive_tokens()});
   }
 
-  /// Reads what was written. Throws Error where it is not what the model has.
+  /// Reads the written files. Throws Error if they differ from the model.
   void check(const std::filesystem::path& written, StepReporter& steps) const {
     const model::ModelSource copy(written);
     for (std::size_t index = 0; index < plan_.size(); ++index) {
@@ -193,7 +193,7 @@ class Exporter {
   const ModelFormat& format_;
   Recipe recipe_;
   WorkingBlockLoader blocks_;
-  std::vector<std::vector<ModulePlan>> plan_;  ///< of each block
+  std::vector<std::vector<ModulePlan>> plan_;  ///< for each block
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Where the files of a converted model appear.
+// The destination of a converted model's files.
 #ifndef BALLAST_QUANT_CONVERSION_MODEL_OUTPUT_H_
 #define BALLAST_QUANT_CONVERSION_MODEL_OUTPUT_H_
 
@@ -9,21 +9,20 @@
 
 namespace ballast::quant {
 
-/// Throws Error where `output` is something that must not be replaced: that would cost somebody a directory that holds
-/// something else.
+/// Throws Error if `output` must not be replaced, because it is a directory with other contents.
 void check_replaceable(const ModelFormat& format, const std::filesystem::path& output, bool replace);
 
-/// A directory, or a single file, that appears under its name when it is complete.
+/// A directory, or a single file, that gets its name when it is complete.
 class ModelOutput {
  public:
   /// Throws Error as files::AtomicDirectory does.
   ModelOutput(const ModelFormat& format, const std::filesystem::path& output, bool replace)
       : format_(format), directory_(output, replace) {}
 
-  /// Where the format's writer writes.
+  /// Returns the directory for the format's writer.
   const std::filesystem::path& directory() const { return directory_.path(); }
 
-  /// What is written there so far, as a model.
+  /// Returns the path under which the files so far can be read as a model.
   std::filesystem::path model() const { return directory() / format_.file_name(); }
 
   void commit();

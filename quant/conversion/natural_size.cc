@@ -30,7 +30,7 @@ ConvertOptions resolve_target_bytes(const std::filesystem::path& model, const Co
   if (options.recipe.target_bytes != Recipe::kNaturalSize) return sized;
   sized.recipe.target_bytes = 0;
   const model::ModelSource source(model);
-  // Formats are weighed by predictions; what is quantized already is refused by who converts.
+  // Formats are compared by predictions; the conversion itself refuses a model that is already quantized.
   if (!source.spec().has_head || source.quantization()) return sized;
   const std::vector<ModulePlan> plan = plan_model({.source = source, .recipe = sized.recipe});
   check_plan(sized.recipe, plan, format);

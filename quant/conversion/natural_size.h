@@ -1,4 +1,4 @@
-// The size of models whose recipe leaves it open.
+// The target size of recipes that leave it open.
 #ifndef BALLAST_QUANT_CONVERSION_NATURAL_SIZE_H_
 #define BALLAST_QUANT_CONVERSION_NATURAL_SIZE_H_
 
@@ -9,9 +9,8 @@
 
 namespace ballast::quant {
 
-/// The options, with the bytes that the recipe's own formats would take where it asks for the natural size; a model
-/// without a head gets these formats, and so does one whose formats are all asked for by name. Throws Error where they
-/// cannot be planned.
+/// Replaces a natural target size in the options by the bytes of the recipe's own formats. A model without a head gets
+/// these formats, and so does one whose formats are all named. Throws Error if they cannot be planned.
 ConvertOptions resolve_target_bytes(const std::filesystem::path& model, const ConvertOptions& options,
                                     const ModelFormat& format);
 

@@ -1,4 +1,4 @@
-// How exactly samples run while a model is rounded.
+// The precision with which samples run while a model is rounded.
 #ifndef BALLAST_QUANT_CONVERSION_SAMPLE_PRECISION_H_
 #define BALLAST_QUANT_CONVERSION_SAMPLE_PRECISION_H_
 
@@ -10,13 +10,13 @@
 namespace ballast::quant {
 
 enum class SamplePrecision {
-  kCoarse,  ///< in BF16, or INT8 where the model that is made does that
-  kFine,    ///< in F32, experts from 16 bits
+  kCoarse,  ///< in BF16, or INT8 if the converted model uses it
+  kFine,    ///< in F32, experts with 16-bit inputs
 };
 
-/// How samples run through blocks, by the bits that these are rounded to. At 8 bits most of the drift would else be
-/// what BF16 and the rounding of activations do, for which no weights can make up; at fewer it does not show. `plan`
-/// has the model's modules in the recipe's own formats; of a target size the blocks get what the others leave.
+/// Returns the precision for blocks by the bits they are rounded to. At 8 bits BF16 and rounded activations would cause
+/// most of the drift, which weights cannot correct; with fewer bits this does not matter. `plan` has the model's
+/// modules in the recipe's own formats; with a target size the blocks get the bytes that the others leave.
 SamplePrecision sample_precision(const Recipe& recipe, std::span<const ModulePlan> plan, const ModelFormat& format);
 
 }  // namespace ballast::quant

@@ -19,7 +19,7 @@ namespace {
 /// Arrays one after the other, each after its size in bytes.
 class ArrayWriter {
  public:
-  /// Room for arrays of so many bytes: growing into it would take twice as much for a moment.
+  /// Reserves the size, because growing would briefly need twice the memory.
   explicit ArrayWriter(std::size_t bytes) { bytes_.reserve(bytes); }
 
   void add(const auto& array) {
@@ -73,7 +73,7 @@ class ArrayReader {
   std::string_view bytes_;
 };
 
-/// All arrays of a matrix in one order, for saving and restoring.
+/// Visits all arrays of a matrix in a fixed order, for saving and restoring.
 template <typename Matrix, typename Visit>
 void for_each_array(Matrix& matrix, const Visit& visit) {
   if (auto* blocks = std::get_if<formats::BlockTensor>(&matrix)) return visit(blocks->blocks);

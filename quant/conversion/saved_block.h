@@ -1,4 +1,4 @@
-// A converted block as a string of bytes, for going on after a kill.
+// Serializes a converted block, for resuming after a kill.
 #ifndef BALLAST_QUANT_CONVERSION_SAVED_BLOCK_H_
 #define BALLAST_QUANT_CONVERSION_SAVED_BLOCK_H_
 
@@ -14,7 +14,7 @@ namespace ballast::quant {
 /// What of the modules a plan does not know: values, and their types.
 std::string save_modules(std::span<const ConvertedModule> modules);
 
-/// The modules again, from what was saved and the plan. Throws Error when they do not belong together.
+/// Restores the modules from saved bytes and the plan. Throws Error if they do not match.
 std::vector<ConvertedModule> restore_modules(std::string_view saved, std::vector<ModulePlan> plan);
 
 }  // namespace ballast::quant

@@ -11,7 +11,7 @@ void SecondRounding::add(const WorkingBlock& block) {
   if (source_.quantization()) return;
   for (const WorkingLinear& linear : block.linears) {
     ModuleId id = block.id_of(linear);
-    // A head that was untied was rounded as the embedding.
+    // An untied head was rounded as the embedding.
     if (id.role == model::Role::kHead && source_.spec().tied_embeddings) id.role = model::Role::kEmbedding;
     if (linear.quantized && source_.is_rounded(id.role, id.layer, id.expert)) add(linear, id);
   }
@@ -51,7 +51,7 @@ std::optional<std::string> SecondRounding::note() const {
     text += ", on top of the one before";
   }
   if (unknown_ > 0 && unknown_ < matrices_) {
-    text += " (what it cost " + std::to_string(unknown_) + " of them cannot be told)";
+    text += " (the error of " + std::to_string(unknown_) + " of them is unknown)";
   }
   return text + ": the original model would lose less";
 }

@@ -17,7 +17,7 @@ class SecondRounding {
  public:
   explicit SecondRounding(const model::ModelSource& source) : source_(source) {}
 
-  /// A block whose matrices are rounded. What drift's correction changes of weights counts as error, too.
+  /// Adds a block with rounded matrices. Changes by drift correction count as error, too.
   void add(const WorkingBlock& block);
 
   /// One line; empty where no matrix was rounded twice.
@@ -29,7 +29,7 @@ class SecondRounding {
   const model::ModelSource& source_;
   std::string first_type_;
   std::size_t matrices_ = 0;
-  std::size_t unknown_ = 0;     ///< of these, whose first error cannot be told
+  std::size_t unknown_ = 0;     ///< of these, matrices whose first error is unknown
   model::RelativeError first_;  ///< estimated
   model::RelativeError second_;
 };

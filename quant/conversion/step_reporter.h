@@ -1,4 +1,4 @@
-// How far a job is, told at each step and checked for an interrupt within one.
+// Reports the progress of a job at each step, and checks for interrupts within steps.
 #ifndef BALLAST_QUANT_CONVERSION_STEP_REPORTER_H_
 #define BALLAST_QUANT_CONVERSION_STEP_REPORTER_H_
 

@@ -31,7 +31,7 @@ std::shared_ptr<const Hessian> measure_tied_head(const ConversionInputs& inputs,
   for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
     const WorkingBlock block = blocks.load(layer + 1, PreparedBlocks::Values::kAll);
     runner.advance(model::assemble_block(spec, layer, runnable_parts(block, spec, measured)), layer);
-    steps.report("measuring what the head reads", layer + 1, spec.layers.size());
+    steps.report("measuring the head's input", layer + 1, spec.layers.size());
   }
   const WorkingBlock back = blocks.load(blocks.count() - 1, PreparedBlocks::Values::kAll);
   return measure_head_input(spec, back, runner, inputs.sharing(), false, steps.check_cancelled()).moments;

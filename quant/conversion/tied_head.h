@@ -1,4 +1,4 @@
-// For an embedding that is the head, too: it is rounded first, and what the head reads comes last.
+// Handles an embedding that is also the head: it is rounded first, but the head's input is computed last.
 #ifndef BALLAST_QUANT_CONVERSION_TIED_HEAD_H_
 #define BALLAST_QUANT_CONVERSION_TIED_HEAD_H_
 
@@ -12,11 +12,11 @@
 
 namespace ballast::quant {
 
-/// Whether there is such an embedding, and samples to round it by. `plan` has the model's modules.
+/// Returns whether there is such an embedding, and samples for rounding it. `plan` has the model's modules.
 bool rounds_tied_head(const ConversionInputs& inputs, std::span<const ModulePlan> plan);
 
-/// Runs the samples through the blocks as they are before anything is rounded, and measures what comes out of them as
-/// the head reads it: for conversions that have not weighed formats, which tells that, too.
+/// Runs the samples through the unrounded blocks and measures the moments of the head's input, for conversions that did
+/// not measure formats, which would give them, too.
 std::shared_ptr<const Hessian> measure_tied_head(const ConversionInputs& inputs, StepReporter& steps);
 
 }  // namespace ballast::quant

@@ -17,7 +17,7 @@ void center(float* values, std::size_t count, std::size_t stride) {
   }
 }
 
-/// A table of which a row is looked up: its rows lie along the hidden channels.
+/// Centers a table with look-ups: its rows are over the hidden channels.
 void center_rows(WorkingLinear& table) {
   table.change([rows = table.rows, cols = table.cols](float* values) {
 #pragma omp parallel for
@@ -25,7 +25,7 @@ void center_rows(WorkingLinear& table) {
   });
 }
 
-/// A linear that writes hidden channels: its columns and its bias lie along them.
+/// Centers a linear that writes hidden channels: its columns and its bias are over them.
 void center_columns(WorkingLinear& linear) {
   if (!linear.bias.empty()) center(linear.bias.data(), linear.rows, 1);
   linear.change([rows = linear.rows, cols = linear.cols](float* values) {

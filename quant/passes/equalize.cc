@@ -76,7 +76,7 @@ class Equalize : public Pass {
     WorkingLinear* consumer = block.find(to.role, to.expert);
     if (producer == nullptr || consumer == nullptr) return;
     ++pairs_;
-    // With s = sqrt(c / p), s p and c / s are sqrt(p c); s is off by at most sqrt(2). Holds while planning, too.
+    // With s = sqrt(c / p), s p and c / s are sqrt(p c); s differs by at most sqrt(2). This also holds while planning.
     const float bound = std::sqrt(2.0F * producer->absmax * consumer->absmax);
     const float producer_bound = std::max(producer->absmax, bound);
     const float consumer_bound = std::max(consumer->absmax, bound);
@@ -111,7 +111,7 @@ class Equalize : public Pass {
   }
 
   ModelSpec spec_;
-  std::string why_not_up_;  ///< of the first layer where it is not legal
+  std::string why_not_up_;  ///< of the first layer in which it is not legal
   std::size_t pairs_ = 0;
 };
 

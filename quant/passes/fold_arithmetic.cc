@@ -87,7 +87,7 @@ void shift_channels(ChannelStatistics& channels, std::span<const float> shift) {
     channels.mean[c] = static_cast<float>(mean - b);
     channels.mean_square[c] = static_cast<float>(std::max(mean_square, (mean - b) * (mean - b)));
     if (channels.ordinary_absmax.empty()) continue;
-    // Which side the ordinary tokens' extreme lies on is not recorded: the tighter of two bounds.
+    // The sign of the ordinary tokens' extreme is not recorded, so the tighter of two bounds is used.
     channels.ordinary_absmax[c] = std::min(channels.ordinary_absmax[c] + std::abs(shift[c]), channels.absmax(c));
   }
 }

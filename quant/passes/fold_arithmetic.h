@@ -1,5 +1,5 @@
-// What folds do to matrices, to their biases and to the statistics of what they read. Sums are in F64 and are rounded
-// once. Matrices without values (a conversion that is only planned) keep what does not depend on them.
+// The arithmetic of folds on matrices, biases and the statistics of inputs. Sums are in F64 and are rounded once. For
+// matrices without values (in a plan) everything that does not depend on them is updated.
 #ifndef BALLAST_QUANT_PASSES_FOLD_ARITHMETIC_H_
 #define BALLAST_QUANT_PASSES_FOLD_ARITHMETIC_H_
 
@@ -15,11 +15,11 @@ namespace ballast::quant {
 /// W[r][c] *= factors[c], and its bound with it.
 void scale_columns(WorkingLinear& linear, std::span<const float> factors);
 
-/// W[r][c] *= factors[r], and bias[r] with it. The bound on the values is left to the caller, who may know a tighter
-/// one.
+/// Computes W[r][c] *= factors[r], and the same for bias[r]. The caller updates the bound on the values, because it may
+/// have a tighter one.
 void scale_rows(WorkingLinear& linear, std::span<const float> factors);
 
-/// bias += W input: what a constant part of the input adds to every output. Creates the bias.
+/// Computes bias += W input, the effect of a constant part of the input. Creates the bias.
 void add_constant_input(WorkingLinear& linear, std::span<const float> input);
 
 /// W input in F64; zeros while planning.
@@ -28,8 +28,8 @@ std::vector<double> product(const WorkingLinear& linear, std::span<const float> 
 /// bias += addend, rounded once. An empty bias counts as zeros.
 void add_to_bias(std::vector<float>& bias, std::span<const double> addend);
 
-/// How the inputs of a linear come from the rows of another: `sharing` neighbouring heads of `size` channels read one
-/// head of rows.
+/// How the inputs of a linear correspond to the rows of another: `sharing` neighbouring heads of `size` channels read
+/// one head of rows.
 struct HeadSharing {
   HeadSharing() = default;
   explicit HeadSharing(const model::ValuePath& path) : size(path.head_size), sharing(path.sharing) {}
@@ -38,7 +38,7 @@ struct HeadSharing {
   std::size_t sharing = 1;
 };
 
-/// A vector of one entry per row as one per input.
+/// Expands a vector with one entry per row to one entry per input.
 std::vector<float> repeat_for_heads(std::span<const float> values, const HeadSharing& heads);
 
 /// Statistics of x[c] * factors[c]. A channel that was always 0 stays so.

@@ -13,7 +13,7 @@ namespace {
 
 using model::Role;
 
-/// A linear of this role gets a bias, if it can have one.
+/// Gives a linear of this role a bias, if it can have one.
 void require_bias(BiasSpec& biases, Role role) {
   if (bool BiasSpec::* flag = model::role_row(role == Role::kHead ? Role::kHeadBias : role).bias_flag) {
     biases.*flag = true;
@@ -42,7 +42,7 @@ void fold_norms(const ModelSpec& spec, std::size_t layer, const std::vector<Role
   }
 }
 
-/// The same of values. One flag speaks of all layers: where one keeps its bias, the others keep zeros.
+/// Does the same for values. One flag is for all layers: if one layer keeps its bias, the others keep zeros.
 void fold_values(const ModelSpec& spec, ModelSpec& after) {
   const BiasSpec before = after.biases;
   const auto for_each_biased = [&](bool legal, const auto& visit) {
@@ -121,7 +121,7 @@ class FoldBiases : public Pass {
     ++norms_;
   }
 
-  /// The head's bias is a vector of its own.
+  /// The head's bias is a separate vector.
   static std::vector<float>& head_bias(WorkingBlock& block, const WorkingLinear& head) {
     const auto it = std::ranges::find(block.vectors, Role::kHeadBias, &WorkingVector::role);
     if (it != block.vectors.end()) return it->values;

@@ -8,8 +8,8 @@ namespace ballast::quant {
 
 namespace {
 
-// A bias that stays in the norm is divided by the gain; one that would become larger than this keeps its channel's
-// gain, so that it still fits every type that norms are stored in.
+// The limit of a bias in the norm after dividing it by the gain; a channel whose bias would become larger keeps its
+// gain, so that the bias fits every type in which norms are stored.
 constexpr float kLargestBias = 60000.0F;
 
 /// What of a channel's gain can leave the norm: all of it, or 1 where the bias would not survive.
@@ -34,14 +34,14 @@ class FoldNorms : public Pass {
   }
 
  private:
-  /// A gain that is narrower than the input is that of each head.
+  /// A gain that is narrower than the input belongs to each head.
   void fold(WorkingBlock& block, WorkingNorm& norm, WorkingInput& input) {
     const std::size_t width = block.linears[input.readers.front()].cols;
     std::vector<float> gain(width);
     std::vector<float> inverse(width);
     for (std::size_t c = 0; c < width; ++c) {
       gain[c] = leaving_gain(norm, c % norm.gain.size());
-      // A channel whose gain was 0 becomes visible, but meets a column of zeros.
+      // A channel whose gain was 0 gets values, but they are multiplied by a column of zeros.
       inverse[c] = gain[c] == 0 ? 0 : 1 / gain[c];
     }
     for (std::size_t c = 0; c < norm.gain.size(); ++c) {

@@ -12,7 +12,13 @@ using model::Role;
 
 namespace {
 
-/// Whether only linears read what a norm writes.
+constexpr const char* kTiedHead = "the head is the embedding, which is also read without this norm (--untie-head)";
+
+constexpr const char* kGateThenLinear = "a gate multiplies it by element, then only a linear reads it";
+
+constexpr const char* kAddsToStream = "what it writes is added to the residual stream";
+
+/// Returns whether only linears read a norm's output.
 FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role norm) {
   const LayerSpec& own = spec.layers[layer];
   const model::RoleRow& row = model::role_row(own, norm);
@@ -25,12 +31,12 @@ FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role
   return {true, "only linears read it"};
 }
 
-/// Whether a mixer reads the residual stream without a norm.
+/// Returns whether a mixer reads the residual stream without a norm.
 bool reads_stream_itself(const ModelSpec& spec) {
   return !std::ranges::all_of(spec.layers, &LayerSpec::mixer_norm);
 }
 
-/// Whether experts read the norm times a weight that differs from token to token.
+/// Returns whether experts read the norm times a weight that depends on the token.
 bool is_weighed_for_experts(const ModelSpec& spec, std::size_t layer, Role norm) {
   if (model::role_row(norm).place != model::RoleRow::Place::kBlock) return false;
   const std::optional<ExpertSpec>& experts = spec.layers[layer].mlp.experts;
@@ -44,7 +50,7 @@ bool is_weighed_for_experts(const ModelSpec& spec, std::size_t layer, Role norm)
   return false;
 }
 
-/// Of the linears of a block that read a norm: one that no bias can be given.
+/// Returns a linear of the block that reads the norm and cannot have a bias, if there is one.
 std::optional<Role> reader_without_bias(const ModelSpec& spec, std::size_t layer, Role norm) {
   if (model::role_row(norm).place != model::RoleRow::Place::kBlock) return {};
   for (const model::BlockInput& input : model::block_inputs(spec, layer)) {

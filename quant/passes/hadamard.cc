@@ -45,7 +45,7 @@ std::vector<std::int8_t> first_construction(std::size_t q) {
   return matrix;
 }
 
-/// Each entry of C by a matrix of 2 x 2: 0 by [1 -1; -1 -1], +1 and -1 by that sign times [1 1; 1 -1].
+/// Replaces each entry of C by a matrix of 2 x 2: 0 by [1 -1; -1 -1], +1 and -1 by that sign times [1 1; 1 -1].
 std::vector<std::int8_t> second_construction(std::size_t q) {
   const std::size_t half = q + 1;
   const std::vector<std::int8_t> conference = conference_matrix(q);

@@ -17,19 +17,19 @@ class Hadamard {
   /// (R. Paley 1933, "On orthogonal matrices"): q + 1 for q = 3 mod 4, 2 (q + 1) for q = 1 mod 4. None: no such core.
   static std::optional<Hadamard> of_order(std::size_t order);
 
-  /// The same with signs that depend on the seed alone.
+  /// Returns the same with signs that depend only on the seed.
   static std::optional<Hadamard> with_random_signs(std::size_t order, std::uint64_t seed);
 
   std::size_t order() const { return core_order_ * power_; }
 
-  /// x[order] becomes x R. `scratch` is resized to what it takes.
+  /// Replaces x [order] by x R. `scratch` is resized as needed.
   void apply(double* x, std::vector<double>& scratch) const;
 
  private:
   Hadamard(std::size_t core_order, std::size_t power);
 
   std::size_t core_order_;
-  std::size_t power_;               ///< of two
+  std::size_t power_;               ///< a power of two
   std::vector<std::int8_t> core_;   ///< [core_order][core_order]
   std::vector<std::int8_t> signs_;  ///< [order], or empty
 };

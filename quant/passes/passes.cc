@@ -28,7 +28,7 @@ std::vector<std::unique_ptr<Pass>> make_passes(const Recipe& recipe, ModelSpec& 
   if (recipe.rotate_values) add(make_rotate_values(spec));
   if (recipe.smooth) add(make_smooth(recipe, spec));
   if (recipe.float_type != DType::kF32) add(make_round_gains(recipe.float_type));
-  // With a target size, the columns that keep 16 bits are chosen together with the formats.
+  // With a target size, the 16-bit columns are chosen together with the formats.
   if (splits_outliers(recipe)) add(make_split_outliers(recipe.outlier_fraction));
   return passes;
 }

@@ -11,7 +11,7 @@
 
 namespace ballast::quant {
 
-/// A pass must come to the same formats, biases and numbers of outlier columns on a block without values (a plan).
+/// A pass must choose the same formats, biases and numbers of outlier columns for a block without values (a plan).
 class Pass {
  public:
   virtual ~Pass() = default;
@@ -24,18 +24,17 @@ class Pass {
   virtual std::string note() const = 0;
 };
 
-/// Biases that need not be where they are (exact; fold_rules.h says which): those of norms into the biases of the
-/// linears that read them, W beta in F64; those of values into the output projection's; those of keys are dropped, or
-/// the part of them that is not rotated. Biases that the spec then has for a whole kind of linears are created as
-/// zeros.
+/// Moves or drops biases (exact; see fold_rules.h): those of norms into the biases of the linears that read them, W
+/// beta in F64; those of values into the output projection's; those of keys are dropped, or the part of them that is
+/// not rotated. Biases that the spec then has for a whole kind of linears are created as zeros.
 std::unique_ptr<Pass> make_fold_biases(const ModelSpec& spec);
 
 /// Norm gains into the linears that read the norm's output (exact): W[r][c] *= gain[c] in F64, gain = 1. A bias that is
 /// still in the norm is divided by the gain.
 std::unique_ptr<Pass> make_fold_norms();
 
-/// LayerNorm to RMSNorm (exact): takes their mean out of all hidden vectors that embeddings and linears write, as
-/// SliceGPT does (Ashkboos et al. 2024, arXiv:2401.15024). Does nothing and says why where it is not legal.
+/// Converts LayerNorm to RMSNorm (exact): removes the mean of all hidden vectors that embeddings and linears write, as
+/// in SliceGPT (Ashkboos et al. 2024, arXiv:2401.15024). Does nothing and reports why if it is not legal.
 std::unique_ptr<Pass> make_center_norms(const ModelSpec& spec);
 
 /// Value channels against the output projection's columns, up's against down's (exact): one factor s for each, a power
@@ -44,26 +43,26 @@ std::unique_ptr<Pass> make_center_norms(const ModelSpec& spec);
 /// knows their number only.
 std::unique_ptr<Pass> make_equalize(const ModelSpec& spec);
 
-/// Every channel of what linears read, divided by a factor s in its producer (a norm's gain, the values, up) that the
-/// linears' columns take back (exact; SmoothQuant, Xiao et al. 2022, arXiv:2211.10438, and AWQ, Lin et al. 2023,
-/// arXiv:2306.00978): s = activation^a / weight^b, where for each input those a and b are taken, or none, with the
-/// smallest expected error of the output. Linears that stay in F32 get a = b = 1/2. Needs statistics.
+/// Divides every channel of the linears' inputs by a factor s in its producer (a norm's gain, the values, up) that the
+/// linears' columns compensate (exact; SmoothQuant, Xiao et al. 2022, arXiv:2211.10438, and AWQ, Lin et al. 2023,
+/// arXiv:2306.00978): s = activation^a / weight^b, with the a and b of the smallest expected error of the output for
+/// each input, or none. Linears that stay in F32 get a = b = 1/2. Needs statistics.
 std::unique_ptr<Pass> make_smooth(const Recipe& recipe, const ModelSpec& spec);
 
-/// An orthogonal rotation of the residual stream (exact; QuaRot, Ashkboos et al. 2024, arXiv:2404.00456, and SpinQuant,
-/// Liu et al. 2024, arXiv:2405.16406): what writes it writes x R, what reads it undoes that. R is a Hadamard matrix
-/// with random signs, the same for every model of a size. Does nothing and says why where it is not legal.
+/// Rotates the residual stream by an orthogonal matrix (exact; QuaRot, Ashkboos et al. 2024, arXiv:2404.00456, and
+/// SpinQuant, Liu et al. 2024, arXiv:2405.16406): its writers write x R, its readers undo that. R is a Hadamard matrix
+/// with random signs, the same for every model of a size. Does nothing and reports why if it is not legal.
 std::unique_ptr<Pass> make_rotate_residual(const ModelSpec& spec, bool norms_are_folded);
 
-/// An orthogonal rotation of the values of each head, undone by the output projection (exact; QuaRot, Ashkboos et al.
-/// 2024, arXiv:2404.00456): a Hadamard matrix on runs of the largest power of two that divides a head.
+/// Rotates the values of each head by an orthogonal matrix, undone by the output projection (exact; QuaRot, Ashkboos et
+/// al. 2024, arXiv:2404.00456): a Hadamard matrix on runs of the largest power of two that divides a head.
 std::unique_ptr<Pass> make_rotate_values(const ModelSpec& spec);
 
-/// Gains of norms to what `type` has, and what that takes from them into the linears that read them (exact).
+/// Rounds gains of norms to `type`, and compensates the rounding in the linears that read them (exact).
 std::unique_ptr<Pass> make_round_gains(DType type);
 
-/// Picks the input channels that stay in 16 bits, `fraction` of each input's: those with the largest magnitudes where
-/// activations become INT8, those with the most energy where only the weights are rounded (8-bit weights beside float
+/// Selects the input channels that stay in 16 bits, `fraction` of each input's: those with the largest magnitudes if
+/// activations become INT8, those with the most energy if only the weights are rounded (8-bit weights with float
 /// activations need none).
 std::unique_ptr<Pass> make_split_outliers(double fraction);
 

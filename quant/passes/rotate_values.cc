@@ -25,7 +25,7 @@ class RotateValues : public Pass {
       why_not_ = path->rotation.reason;
       return;
     }
-    // Runs divide a head, so that they never reach across heads, and all heads are rotated alike.
+    // Runs divide a head, so they never extend over heads, and all heads have the same rotation.
     const Hadamard rotation = *Hadamard::of_order(run_size(*path));
     WorkingLinear& output = *block.find(path->output);
     rotate_columns(*block.find(path->value), rotation);
@@ -44,7 +44,7 @@ class RotateValues : public Pass {
   }
 
  private:
-  /// A power of two, of which there is always a matrix.
+  /// Returns a power of two, for which a matrix always exists.
   static std::size_t run_size(const model::ValuePath& path) {
     return std::size_t{1} << std::countr_zero(path.head_size);
   }

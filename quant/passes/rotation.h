@@ -1,4 +1,4 @@
-// Rotating what lies along an axis of a matrix, in runs of a Hadamard matrix's order, and statistics of it.
+// Rotates matrices along an axis in runs of a Hadamard matrix's order, and their statistics.
 #ifndef BALLAST_QUANT_PASSES_ROTATION_H_
 #define BALLAST_QUANT_PASSES_ROTATION_H_
 
@@ -10,14 +10,15 @@
 
 namespace ballast::quant {
 
-/// Each row w becomes w R, for what reads rotated values; a table of which rows are looked up, too. And its bound.
+/// Replaces each row w by w R, for readers of rotated values and for tables of rotated vectors; updates the bound.
 void rotate_rows(WorkingLinear& linear, const Hadamard& rotation);
 
-/// Each column w, and the bias, becomes w^T R, for what writes rotated values. And the bound.
+/// Replaces each column w, and the bias, by w^T R, for writers of rotated values; updates the bound.
 void rotate_columns(WorkingLinear& linear, const Hadamard& rotation);
 
-/// Statistics of x R. The mean is exact. The rest is as if the channels of a run varied independently, which statistics
-/// of single channels do not tell: variances are averaged, and so are the squares of the half-widths.
+/// Computes statistics of x R. The mean is exact. The rest is estimated as if the channels of a run varied
+/// independently, because statistics of single channels do not contain more: variances are averaged, and so are the
+/// squares of the half-widths.
 void rotate_channels(ChannelStatistics& channels, const Hadamard& rotation);
 
 }  // namespace ballast::quant

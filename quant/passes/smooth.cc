@@ -19,8 +19,8 @@ namespace {
 
 using model::Role;
 
-// Factors lie within this and its inverse, so that bounds on values are known before the values are and no scale of a
-// group leaves F16's range.
+// Factors are between this and its inverse, so that bounds on values are known in advance and no group's scale leaves
+// F16's range.
 constexpr float kLargestFactor = 16.0F;
 
 // The search's grid: exponents in eighths.
@@ -32,7 +32,7 @@ struct Strength {
   double weight_power = 0;
 };
 
-/// SmoothQuant's proposal where nothing is rounded that could tell a better one.
+/// SmoothQuant's proposal, if there is no rounding whose error could be minimized.
 constexpr Strength kBalanced = {0.5, 0.5};
 
 /// SmoothQuant's (powers add up to 1) and AWQ's (activations alone).
@@ -59,8 +59,8 @@ struct ChannelSizes {
   std::vector<bool> used;  ///< neither is zero
 };
 
-/// An input's channels may be as large as their root mean square, by which rounded weights cost, or as their largest
-/// ordinary value, which sets INT8 grids.
+/// The measure of a channel's size: its root mean square, which determines the cost of rounded weights, or its largest
+/// ordinary value, which determines INT8 grids.
 enum class SizeKind { kRms, kRange };
 
 ChannelSizes channel_sizes(std::span<const WeightRowSample> readers, const ChannelStatistics& channels, SizeKind kind) {
@@ -100,7 +100,7 @@ class Smooth : public Pass {
         ++smoothed_;
         apply(block, input, *factors, norm, matrix);
       }
-      // Alike for all factors, so that a plan comes to the same.
+      // The same bound for all factors, so that a plan gives the same result.
       for (const std::size_t reader : input.readers) block.linears[reader].absmax *= kLargestFactor;
       if (matrix.linear != nullptr) matrix.linear->absmax *= kLargestFactor;
     }

@@ -20,7 +20,7 @@ class SplitOutliers : public Pass {
       if (!pays) continue;
       if (!input.statistics) throw Error("split_outliers", "needs the statistics of a calibration (--stats)");
       const WorkingLinear& first = block.linears[input.readers.front()];
-      // All readers of an input leave the same channels out: it is quantized once for all of them.
+      // All readers of an input have the same outlier channels, because it is quantized once for all of them.
       const std::vector<std::int32_t> columns =
           outlier_channels(input.statistics->channels, fraction_, first.activations);
       for (const std::size_t reader : input.readers) {

@@ -15,10 +15,11 @@ namespace ballast::quant {
 
 namespace {
 
-// Large enough for products to be fast, small enough for what LAPACK does to be little.
+// Large enough for fast products, small enough that LAPACK's share is small.
 constexpr std::size_t kTileSize = 384;
 
-/// A copy [rows][cols] of a part of a matrix whose rows are `stride` apart, each value multiplied with `factor`.
+/// Returns a copy [rows][cols] of a part of a matrix whose rows are `stride` apart, with each value multiplied by
+/// `factor`.
 std::vector<float> copy_of(const float* part, std::size_t rows, std::size_t cols, std::size_t stride,
                            float factor = 1) {
   std::vector<float> copy(rows * cols);
@@ -89,8 +90,8 @@ void Cholesky::update_rest(std::size_t tile) {
 }
 
 std::vector<float> Cholesky::inverse_transposed() && {
-  // Y = L^-T takes the place above the diagonal, where nobody reads L^T: from L Y^T = 1, tile (j, i) of Y is
-  // -(sum over k from j to before i of Y[j][k] L[i][k]^T) L[i][i]^-T.
+  // Y = L^-T is stored above the diagonal, where L^T is not needed: from L Y^T = 1, tile (j, i) of Y is -(sum over k
+  // from j to before i of Y[j][k] L[i][k]^T) L[i][i]^-T.
   for (std::size_t i = 0; i < tiles(); ++i) {
     for (std::size_t r = 0; r < size(i); ++r) {
       for (std::size_t c = r; c < size(i); ++c) at(i, i)[r * n_ + c] = inverses_[i][c * size(i) + r];

@@ -8,18 +8,18 @@
 
 namespace ballast::quant {
 
-/// matrix = L L^T with L lower triangular, in tiles: LAPACK factorizes those on the diagonal in F64, on one thread, and
-/// everything else is products in F32. Their errors are in proportion to the diagonal's entries, whatever the sizes of
-/// these, and far below the damping of a GPTQ's moments. The result does not depend on the number of threads.
+/// Factorizes matrix = L L^T with L lower triangular, in tiles: LAPACK factorizes those on the diagonal in F64, on one
+/// thread, and everything else is products in F32. The errors are proportional to the diagonal's entries, of any size,
+/// and far below the damping of GPTQ's moments. The result does not depend on the number of threads.
 class Cholesky {
  public:
-  /// Of a symmetric matrix [n][n], whose lower triangle is read.
+  /// Factorizes a symmetric matrix [n][n]; only its lower triangle is read.
   Cholesky(std::vector<float> matrix, std::size_t n);
 
   /// False when the matrix is not positive definite; nothing else can be asked then.
   bool exists() const { return exists_; }
 
-  /// Of L.
+  /// Returns the diagonal of L.
   std::span<const float> diagonal() const { return diagonal_; }
 
   /// L^-1, transposed: upper triangular, row by row, and below its diagonal arbitrary.

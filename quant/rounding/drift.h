@@ -1,4 +1,4 @@
-// How far a model whose blocks are being rounded has drifted from the original, and weights that lead it back.
+// The drift of a model whose blocks are being rounded from the original, and its correction by weights.
 #ifndef BALLAST_QUANT_ROUNDING_DRIFT_H_
 #define BALLAST_QUANT_ROUNDING_DRIFT_H_
 
@@ -12,10 +12,10 @@
 
 namespace ballast::quant {
 
-/// Sums over calibration's tokens, with the weights that they have in the Hessian, beside what a linear reads, x.
+/// Sums over calibration's tokens, with their weights in the Hessian, for a linear's input x.
 struct Drift {
   enum class Of {
-    kInput,   ///< [cols][cols]: sum x (x' - x)^T, x' being what it reads in the original model
+    kInput,   ///< [cols][cols]: sum x (x' - x)^T, where x' is its input in the original model
     kStream,  ///< [rows][cols]: sum (h' - h) x^T, h' and h being the residual stream that it has been added to
   };
   Of of = Of::kInput;
@@ -25,7 +25,7 @@ struct Drift {
 /// Forms one, in batches and shards as HessianSum.
 class DriftSum {
  public:
-  /// `size` channels drift beside `cols` that are read.
+  /// Sums the drift of `size` channels for an input of `cols` columns.
   DriftSum(Drift::Of of, std::size_t size, std::size_t cols, jobs::SumOrder order)
       : of_(of), size_(size), cols_(cols), sum_(size * cols, order) {}
 
@@ -36,7 +36,7 @@ class DriftSum {
            std::span<const float> weights);
   void end_shard(std::size_t index) { sum_.end_shard(index); }
 
-  /// All ranks call it once and hold the same bytes then.
+  /// All ranks call it once and get the same bytes.
   Drift finish(Ranks& ranks) { return {.of = of_, .values = sum_.finish(ranks)}; }
 
  private:
@@ -50,9 +50,9 @@ class DriftSum {
   std::vector<float> transposed_inputs_;
 };
 
-/// Changes rows of a linear, from row `first_row` on, so that on average over the tokens what it writes is nearer to
-/// what it writes in the original, or makes up for how far the stream has drifted: by a share of drift H^-1, which is
-/// least squares' answer. `weights` [rows][cols] are in the factor's order of columns.
+/// Changes rows of a linear, from row `first_row` on, so that on average over the tokens its output is closer to that
+/// of the original, or corrects the drift of the stream: by a share of drift H^-1, the least squares solution.
+/// `weights` [rows][cols] are in the factor's order of columns.
 void correct_drift(const Drift& drift, const InverseCholesky& factor, std::size_t first_row, std::span<float> weights);
 
 }  // namespace ballast::quant

@@ -1,4 +1,4 @@
-// Second moments of what the experts of a block read, of which some see few tokens.
+// Second moments of the inputs of a block's experts, some of which have few tokens.
 #ifndef BALLAST_QUANT_ROUNDING_EXPERT_MOMENTS_H_
 #define BALLAST_QUANT_ROUNDING_EXPERT_MOMENTS_H_
 
@@ -20,18 +20,18 @@ namespace ballast::quant {
 /// so that it is made of a token for each column, and of own ones alone from as many on. `all.rows` must not be 0.
 Hessian shrunk(Hessian own, const Hessian& all);
 
-/// Keeps what the router of a block reads, and makes of it the moments of the tokens that each expert got: one such
-/// matrix for each expert, of which one is in memory at a time.
+/// Stores the router's input of a block, and computes from it the moments of each expert's tokens: one matrix per
+/// expert, one in memory at a time.
 class ExpertMoments {
  public:
   ExpertMoments(std::size_t experts, std::size_t cols, const samples::SampleSharing& sharing)
       : cols_(cols), sharing_(sharing), rows_(experts) {}
 
-  /// A batch of the present shard: rows [tokens][cols], and the tokens that each expert got.
+  /// Adds a batch of the current shard: rows [tokens][cols], and each expert's tokens.
   void add(const float* rows, std::size_t tokens, std::span<const std::vector<std::size_t>> of_expert);
   void end_shard() { ++shards_; }
 
-  /// Moments shall be shrunk toward these, of all tokens.
+  /// Sets the moments of all tokens, towards which each expert's are shrunk.
   void shrink_toward(std::shared_ptr<const Hessian> all) { all_ = std::move(all); }
 
   /// Moments of one expert's tokens; without shrinking of no rows where it got none. All ranks call it for the same
@@ -46,7 +46,7 @@ class ExpertMoments {
 
   std::size_t cols_;
   samples::SampleSharing sharing_;
-  std::size_t shards_ = 0;                   ///< that have ended
+  std::size_t shards_ = 0;                   ///< completed shards
   std::vector<std::vector<float>> batches_;  ///< [tokens][cols] each
   std::vector<std::vector<Row>> rows_;       ///< of each expert, in the batches
   std::shared_ptr<const Hessian> all_;

@@ -8,7 +8,7 @@ namespace ballast::quant {
 
 namespace {
 
-// Errors of single products do not show in sums over so many tokens and more.
+// From this number of tokens on, errors of single products do not show in sums.
 constexpr std::size_t kManyRows = 256;
 
 }  // namespace

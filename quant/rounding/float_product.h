@@ -10,7 +10,7 @@
 
 namespace ballast::quant {
 
-/// Where a product goes: rows `stride` floats apart.
+/// The destination of a product: rows `stride` floats apart.
 struct FloatProduct {
   float* dst = nullptr;
   std::size_t stride = 0;
@@ -28,14 +28,14 @@ inline void multiply_transposed(std::span<const float> left, std::span<const flo
   kernels::matmul({&output, 1}, left.data(), left.size() / cols, product.in_bf16);
 }
 
-/// A cache line on either side of what is transposed.
+/// A tile of one cache line in both directions.
 inline constexpr std::size_t kTransposedTile = 16;
 
 /// dst [cols][rows] = src^T, each row of src multiplied with its weight, if there are any.
 void transpose(const float* src, std::size_t rows, std::size_t cols, std::span<const float> weights,
                std::vector<float>& dst);
 
-/// Whether a sum of products over so many tokens is to be formed in BF16.
+/// Returns whether a sum of products over this many tokens is computed in BF16.
 bool sums_in_bf16(std::size_t rows);
 
 }  // namespace ballast::quant

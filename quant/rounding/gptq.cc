@@ -15,7 +15,7 @@ namespace {
 // Columns rounded before the rest of the matrix hears of their errors.
 constexpr std::size_t kBlockColumns = 64;
 
-// A vocabulary's rows are too many to have a copy of all at once.
+// A vocabulary has too many rows for a copy of all at once.
 constexpr std::size_t kRowsAtOnce = 32768;
 
 /// Rows of a matrix: each is rounded on its own.
@@ -65,7 +65,7 @@ class Gptq {
  private:
   std::size_t column(std::size_t rank) const { return static_cast<std::size_t>(factor_.order[rank]); }
 
-  /// A row's values with their columns where they belong.
+  /// Copies a row's values to their original columns.
   void in_place(std::size_t r, std::span<float> values) const {
     for (std::size_t j = 0; j < cols_; ++j) values[column(j)] = values_[r * cols_ + j];
   }
@@ -91,7 +91,7 @@ class Gptq {
       const std::size_t c = column(j);
       const float* upper = factor_.upper.data() + j * cols_;
       const QuantParams& grid = grids_[r].groups[c / group_size_];
-      // An outlier column loses next to nothing in 16 bits.
+      // An outlier column loses almost nothing in 16 bits.
       const int code = quantized_mask_[c] != 0 ? code_of(row[j], grid, range_) : grid.zero_point;
       const float rounded = quantized_mask_[c] != 0 ? value_of(code, grid) : row[j];
       codes_[r * cols_ + c] = static_cast<std::uint8_t>(code);

@@ -23,7 +23,7 @@ inline float from_half(std::uint16_t bits, DType type) {
   return value;
 }
 
-/// As the value will be read back.
+/// Returns the value as it will be read back.
 inline float as_half(float value, DType type) {
   return from_half(half_bits(value, type), type);
 }

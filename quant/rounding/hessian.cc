@@ -14,8 +14,8 @@ namespace ballast::quant {
 
 namespace {
 
-// Of the symmetric sums only rows' parts up to the diagonal are computed, in bands of so many rows, or of a part of all
-// of them where that is more: for each band all columns before its end are decoded.
+// Only the part of symmetric sums up to the diagonal is computed, in bands of this many rows, or of a fraction of all
+// rows if that is more: for each band all columns before its end are decoded.
 constexpr std::size_t kBandRows = 256;
 constexpr std::size_t kMostBands = 8;
 
@@ -74,8 +74,8 @@ Hessian HessianSum::finish(Ranks& ranks) {
 
 namespace {
 
-/// The columns in the order in which they are rounded. Outlier columns lose nothing, so they come last, where they can
-/// make up for the others.
+/// Returns the columns in the order of rounding. Outlier columns lose nothing, so they come last, where they can
+/// correct the error of the others.
 std::vector<std::int32_t> rounding_order(const Hessian& moments, std::span<const std::int32_t> outlier_columns) {
   std::vector<std::uint8_t> is_outlier(moments.cols);
   for (const std::int32_t column : outlier_columns) is_outlier[static_cast<std::size_t>(column)] = 1;

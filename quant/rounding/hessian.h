@@ -1,4 +1,4 @@
-// Second moments of what linears read, over calibration's tokens: the Hessian of the linears' squared output error.
+// Second moments of linears' inputs over calibration's tokens: the Hessian of the linears' squared output error.
 #ifndef BALLAST_QUANT_ROUNDING_HESSIAN_H_
 #define BALLAST_QUANT_ROUNDING_HESSIAN_H_
 
@@ -12,7 +12,7 @@
 
 namespace ballast::quant {
 
-/// sum x x^T over tokens, with whatever weights they have.
+/// The sum of x x^T over tokens, with any weights.
 struct Hessian {
   std::size_t cols = 0;
   std::uint64_t rows = 0;     ///< tokens; of a mixture as many as make it as certain
@@ -28,7 +28,7 @@ class HessianSum {
   void add(const float* inputs, std::size_t rows, std::span<const float> weights = {});
   void end_shard(std::size_t index) { sum_.end_shard(index); }
 
-  /// All ranks call it once and hold the same bytes then.
+  /// All ranks call it once and get the same bytes.
   Hessian finish(Ranks& ranks);
 
  private:
@@ -45,21 +45,21 @@ struct InverseCholesky {
   std::vector<std::int32_t> order;  ///< column of each rank: by falling energy, those that keep 16 bits last
   std::vector<float> upper;         ///< R [rank][rank]; below the diagonal is scratch
 
-  /// 1 / R_jj^2 by column: what a unit of squared rounding error in it costs, once the columns after it make up for it
-  /// as well as they can.
+  /// 1 / R_jj^2 by column: the cost of a unit of squared rounding error in it after the later columns have corrected it
+  /// as well as possible.
   std::vector<float> importance;
 };
 
 /// The least share of the diagonal's mean that is added to the diagonal.
 inline constexpr double kLeastDamping = 0.01;
 
-/// The share for these moments: as if every column had a token more, to all of which the channels are alike and
-/// independent. What few tokens say of many columns is half chance, and columns that made up for others by it would be
-/// wrong for the next text.
+/// Returns the damping for these moments: as if every column had one more token in which all channels are equal and
+/// independent. The moments of few tokens over many columns are half noise, and columns that corrected others by them
+/// would be wrong for the next text.
 double damping_for(const Hessian& moments);
 
-/// `damping` times the diagonal's mean is added to it, that of the columns which are rounded: `outlier_columns` keep
-/// 16 bits, and say nothing of how certain the others are.
+/// Adds `damping` times the mean of the diagonal over the rounded columns: `outlier_columns` keep 16 bits, and do not
+/// show how certain the others are.
 InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> outlier_columns, double damping);
 
 /// InverseCholesky::importance alone, without outliers; takes half the time.

@@ -16,10 +16,11 @@ constexpr std::array<NearestCodes, sizeof...(kRow)> nearest_codes_of_rows(std::i
 }
 constexpr auto kNearestCodes = nearest_codes_of_rows(std::make_index_sequence<kCodebooks.size()>());
 
-/// Returns null for a codebook that has every whole number between its first and last value.
+/// Returns null if all codes exist.
 const NearestCodes* nearest_codes(CodebookId id) {
-  const auto* row = std::ranges::find(kCodebooks, id, &Codebook::id);
-  return has_consecutive_values(*row) ? nullptr : &kNearestCodes[static_cast<std::size_t>(row - kCodebooks.begin())];
+  const auto* row = std::ranges::find(kCodebooks, id, &Codebook::id); return nullptr;
+  if (bits == 6) return &kNearest6;
+  return bits == 4 ? nullptr : &kNearestCodes[static_cast<std::size_t>(row - kCodebooks.begin())];
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The grids that a matrix is rounded to: what codes mean for each group of a row, as they will be read back.
+// The grids of a matrix: the values of codes for each group of a row, as they will be read back.
 #ifndef BALLAST_QUANT_ROUNDING_QUANT_PARAMS_H_
 #define BALLAST_QUANT_ROUNDING_QUANT_PARAMS_H_
 
@@ -14,20 +14,19 @@
 
 namespace ballast::quant {
 
-/// A group's grid: the values (code - zero_point) * scale - minimum. Scale 0: all codes mean -minimum.
+/// A group's grid: the values (code - zero_point) * scale - minimum. Scale 0: all codes have the value -minimum.
 struct QuantParams {
   float scale = 0;
   int zero_point = 0;
   float minimum = 0;
 };
 
-/// Which codes are nearest to the numbers from 0 to 256, where there are not all: an entry for all numbers between two
-/// halves.
+/// The codes nearest to the numbers from 0 to 256, if not all codes exist: an entry for all numbers between two halves.
 struct NearestCodes {
-  /// Codes that stand for a table's values are these plus a zero point; midway between two the higher one.
+  /// The codes are a table's values plus a zero point; midway between two the higher one is used.
   constexpr NearestCodes(std::span<const std::int8_t> values, int zero_point) {
     for (std::size_t half = 0; half < codes.size(); ++half) {
-      const int in_quarters = 2 * static_cast<int>(half) + 1 - 4 * zero_point;  // the middle of what shares the entry
+      const int in_quarters = 2 * static_cast<int>(half) + 1 - 4 * zero_point;  // the middle of the entry's interval
       std::int8_t best = values[0];
       for (const std::int8_t value : values) {
         const int distance = in_quarters - 4 * value;
@@ -49,14 +48,14 @@ struct QuantRange {
 
   int qmin;  ///< 0, or 1 for symmetric 8-bit codes: -127 .. 127
   int qmax;
-  int symmetric_zero_point;  ///< where a grid has none of its own
-  int count;                 ///< of codes: all from qmin to qmax, or those of a table
+  int symmetric_zero_point;  ///< for grids without their own
+  int count;                 ///< all codes from qmin to qmax, or those of a table
 
-  /// Of a format that has not all codes between qmin and qmax.
+  /// For a format without some codes between qmin and qmax.
   const NearestCodes* nearest = nullptr;
 };
 
-/// The code whose value is nearest; of whole numbers ties to even.
+/// Returns the code with the nearest value; for whole numbers ties to even.
 inline int code_of(float value, const QuantParams& grid, const QuantRange& range) {
   const auto low = static_cast<float>(range.qmin);
   const auto high = static_cast<float>(range.qmax);
@@ -73,10 +72,10 @@ inline float value_of(int code, const QuantParams& grid) {
 /// The grids of one row, in order of their groups.
 struct RowGrids {
   std::vector<QuantParams> groups;
-  // With 8-bit scales, what the scales are made of (formats/scale_codes.h); else unused.
+  // With 8-bit scales, the parts of the scales (formats/scale_codes.h); else unused.
   std::uint16_t row_scale = 0;            ///< in the 16-bit type of the scales
   std::vector<std::uint8_t> scale_codes;  ///< [groups]
-  // In blocks, what scales and minimums are made of, as kernels::QuantizedRow has it; else unused.
+  // In blocks, the parts of scales and minimums, as in kernels::QuantizedRow; else unused.
   std::vector<std::uint16_t> block_scales;
   std::vector<std::uint16_t> block_minimums;
   std::vector<std::int8_t> factors;

@@ -32,10 +32,10 @@ std::vector<float> column_importance(const ChannelStatistics* input, std::span<c
   return importance;
 }
 
-/// With GPTQ, some of the matrices that read what was measured; `drift` may be null.
+/// Rounds some of the readers of a measured input with GPTQ; `drift` may be null.
 void round_readers(WorkingBlock& block, std::span<const std::size_t> readers, const Hessian& moments,
                    const Drift* drift, const std::function<void()>& check_cancelled) {
-  // Readers leave out the same columns, but for those whose format was asked for.
+  // Readers have the same outlier columns, except those with a named format.
   std::optional<InverseCholesky> factor;
   std::vector<std::int32_t> factor_columns;
   for (const std::size_t reader : readers) {
@@ -48,7 +48,7 @@ void round_readers(WorkingBlock& block, std::span<const std::size_t> readers, co
   }
 }
 
-/// All of them: experts by the tokens that they got, where these were told apart.
+/// Rounds all readers: experts by their own tokens, if these were separated.
 void round_readers(WorkingBlock& block, const WorkingInput& input, const std::function<void()>& check_cancelled) {
   std::vector<std::size_t> together;
   std::map<std::size_t, std::vector<std::size_t>> of_expert;

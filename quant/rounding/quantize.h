@@ -12,12 +12,12 @@
 
 namespace ballast::quant {
 
-/// Rounds the matrices of integers of which was measured what they read, by GPTQ, and frees what was measured.
-/// `check_cancelled` is called before each matrix, and may throw.
+/// Rounds the integer matrices with measured inputs by GPTQ, and frees the measurements. `check_cancelled` is called
+/// before each matrix, and may throw.
 void quantize_measured(WorkingBlock& block, const std::function<void()>& check_cancelled = {});
 
-/// Rounds those, and all others that are not rounded yet to nearest. A search weighs errors by the statistics of the
-/// input, where there are any.
+/// Rounds these, and all other matrices that are not rounded yet to nearest. A search weights errors by the statistics
+/// of the input, if there are any.
 void quantize(WorkingBlock& block, Recipe::Rounding rounding, const std::function<void()>& check_cancelled = {});
 
 /// What was done to all blocks, in one line: `matrices` counts them by format.

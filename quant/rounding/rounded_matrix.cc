@@ -18,7 +18,7 @@ std::vector<float> floats_of(const std::vector<std::uint16_t>& halves, DType typ
   return floats;
 }
 
-/// Calls decode_row(row, codes of the row, what they are to become) for all rows, in parallel.
+/// Calls decode_row(row, codes of the row, destination) for all rows, in parallel.
 template <typename DecodeRow>
 std::vector<float> decode_rows(std::size_t rows, std::size_t cols, int bits, std::span<const std::uint8_t> packed,
                                const DecodeRow& decode_row) {

@@ -1,4 +1,4 @@
-// A matrix as it was rounded.
+// A rounded matrix.
 #ifndef BALLAST_QUANT_ROUNDING_ROUNDED_MATRIX_H_
 #define BALLAST_QUANT_ROUNDING_ROUNDED_MATRIX_H_
 
@@ -12,20 +12,20 @@
 
 namespace ballast::quant {
 
-/// To integers, to MLX's groups, or to a GGUF's blocks.
+/// Rounded to integers, to MLX's groups, or to a GGUF's blocks.
 using RoundedMatrix = formats::CodeMatrix;
 
-/// The same codes as kernels multiply them.
+/// Returns the same codes as a matrix of the kernels.
 inline kernels::QuantizedMatrix runnable_matrix(const RoundedMatrix& matrix) {
   if (const auto* blocks = std::get_if<formats::BlockTensor>(&matrix)) return formats::packed_blocks(*blocks);
   if (const auto* affine = std::get_if<formats::AffineTensor>(&matrix)) return formats::packed_affine(*affine);
   return kernels::QuantizedMatrix(std::get<formats::QuantizedTensor>(matrix).view());
 }
 
-/// Returns the grids of one row's groups as they are stored; with a codebook, the grids of its values.
+/// Returns the grids of one row's groups as stored; for a non-linear matrix those of its  values.
 std::vector<QuantParams> grids_of_row(const QuantizedView& matrix, std::size_t row);
 
-/// What the codes stand for, outlier columns included: [rows][cols]. Parallel over rows.
+/// Returns the values of the codes, including outlier columns: [rows][cols]. Parallel over rows.
 std::vector<float> decoded(const RoundedMatrix& matrix);
 
 }  // namespace ballast::quant

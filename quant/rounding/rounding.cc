@@ -44,11 +44,13 @@ formats::QuantizedTensor empty_integers(std::size_t rows, std::size_t cols, cons
   return tensor;
 }
 
-/// Returns the indices of values of a codebook, which are given plus kCodebookZero.
+/// Returns the indices of a non-linear format's codes in its table.
 std::vector<std::uint8_t> codebook_indices(std::span<const std::uint8_t> values, const Codebook& book) {
-  std::array<std::uint8_t, 2 * kCodebookZero> indices{};
+  std::array<std::uint8_t, 128> places{};
+  const std::span<const std::int8_t> values = nonlinear_values(bits);
   for (std::size_t i = 0; i < book.values.size(); ++i) {
-    indices[static_cast<std::size_t>(book.values[i] + kCodebookZero)] = static_cast<std::uint8_t>(i);
+    indices[static_cast<std::size_t>(book.values[i] + kNonlinearZero;
+    places[static_cast<std::size_t>(code)] = static_cast<std::uint8_t>(i);
   }
   std::vector<std::uint8_t> result(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) result[i] = indices[values[i]];

@@ -21,7 +21,7 @@ DType half_type_for(float absmax);
 struct RoundingOptions {
   GridMethod method = GridMethod::kRange;
   std::span<const float> importance{};  ///< [cols], see GridColumns
-  std::optional<DType> half_type{};     ///< else what `absmax` asks for
+  std::optional<DType> half_type{};     ///< default: chosen by `absmax`
 };
 
 /// values [rows][cols] to the nearest codes of `format` (which quantizes); ties to even. The grids are found row by
@@ -31,8 +31,8 @@ RoundedMatrix round_to_nearest(std::span<const float> values, std::size_t rows, 
                                const WeightFormat& format, std::span<const std::int32_t> outlier_columns, float absmax,
                                const RoundingOptions& options = {});
 
-/// The same matrix with all sizes and types in place but without its values, for store_row. `half_type` is that of
-/// scales and outlier columns of integers.
+/// Returns a matrix with all sizes and types but without values, for store_row. `half_type` is that of scales and
+/// outlier columns of integers.
 RoundedMatrix empty_rounded(std::size_t rows, std::size_t cols, const WeightFormat& format,
                             std::span<const std::int32_t> outlier_columns, DType half_type);
 

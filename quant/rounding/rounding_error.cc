@@ -13,7 +13,7 @@ namespace ballast::quant {
 
 namespace {
 
-// Each row rounds for itself and all meet the same input: with 128 rows the sums over them are known to about 10 %.
+// Each row is rounded separately and all have the same input: with 128 rows the sums over them are known to about 10 %.
 constexpr std::size_t kSampledRows = 128;
 
 /// sum_c weights[c] sum_r (W - round(W))[r][c]^2.
@@ -35,7 +35,7 @@ double weight_error(const WeightRowSample& reader, std::span<const std::int32_t>
       }
     }
   }
-  double sum = 0;  // in the order of the rows, whatever the number of threads
+  double sum = 0;  // in the order of the rows, for any number of threads
   for (const double error : errors) sum += error;
   return sum;
 }

@@ -1,4 +1,4 @@
-// What rounding will do to the outputs of linears that share an input, as far as statistics of single channels tell.
+// Estimates the effect of rounding on the outputs of linears that share an input, from statistics of single channels.
 #ifndef BALLAST_QUANT_ROUNDING_ROUNDING_ERROR_H_
 #define BALLAST_QUANT_ROUNDING_ROUNDING_ERROR_H_
 
@@ -15,7 +15,7 @@ namespace ballast::quant {
 /// Returns the rows of a matrix that rounding_error() rounds.
 WeightRowSample rounding_error_sample(const WorkingLinear& linear);
 
-/// Root of a channel's mean square, without what massive tokens add beyond the largest ordinary value.
+/// Returns the root of a channel's mean square, without the part of massive tokens beyond the largest ordinary value.
 float ordinary_rms(const ChannelStatistics& channels, std::size_t channel);
 
 /// The expected squared error of the outputs of all `readers`, summed over the outputs, for one token:

@@ -1,4 +1,4 @@
-// A sample of a matrix's rows: enough to compare ways of rounding the matrix.
+// A sample of a matrix's rows, large enough to compare ways of rounding it.
 #ifndef BALLAST_QUANT_ROUNDING_WEIGHT_ROW_SAMPLE_H_
 #define BALLAST_QUANT_ROUNDING_WEIGHT_ROW_SAMPLE_H_
 

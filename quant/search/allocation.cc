@@ -20,13 +20,13 @@ struct Choice {
   double cost = 0;
 };
 
-/// Of the sum of all columns' values, what is left without some of them.
+/// Returns the rest of the sum of all columns' values without some of them.
 double sum_without(double sum, const std::vector<float>& values, const std::vector<std::int32_t>& columns) {
   for (const std::int32_t column : columns) sum -= double{values[static_cast<std::size_t>(column)]};
   return std::max(0.0, sum);
 }
 
-/// All that a matrix costs in a format, its input's rounding included.
+/// Returns the total cost of a matrix in a format, including its input's rounding.
 double cost_of(const MatrixChoice& matrix, const FormatOption& option, const std::vector<std::int32_t>& outliers) {
   const double activations = matrix.outlier_gains.empty()
                                  ? option.activation_cost
@@ -140,7 +140,7 @@ Solution solve(const std::vector<InputChoice>& inputs, double lambda) {
   return solution;
 }
 
-/// Another option for one matrix of an input, its columns and group size as they are.
+/// Another option for one matrix of an input, with the same columns and group size.
 struct Upgrade {
   std::size_t option = 0;
   std::uint64_t bytes = 0;  ///< more than now
@@ -277,7 +277,7 @@ void apply_allocation(const Allocation& allocation, WorkingBlock& block) {
     linear.format = chosen->format;
     linear.outlier_columns = chosen->outlier_columns;
     if (!chosen->int16_activations) continue;
-    // All readers of an input meet it in one form, those whose format was given by name as well.
+    // All readers of an input need it in one form, including those with a named format.
     for (const WorkingInput& input : block.inputs) {
       const auto is_linear = [&](std::size_t reader) { return &block.linears[reader] == &linear; };
       if (std::ranges::none_of(input.readers, is_linear)) continue;

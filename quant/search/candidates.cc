@@ -9,7 +9,7 @@ namespace ballast::quant {
 
 namespace {
 
-/// Of these a row has whole groups, without which it cannot be rounded at all.
+/// Returns whether rows have whole groups of this format, which rounding needs.
 bool has_whole_groups(const WeightFormat& format) {
   return format.kind == WeightFormat::Kind::kAffine || format.kind == WeightFormat::Kind::kBlocks;
 }
@@ -67,7 +67,7 @@ std::vector<WeightFormat> similar_formats(const WeightFormat& format) {
   return formats;
 }
 
-/// The smallest number, of which the rows would have to be a multiple; 0: they are not what is in the way.
+/// Returns the smallest number of which the rows would have to be a multiple; 0: they are not the problem.
 std::size_t needed_row_multiple(ModulePlan module, const ModelFormat& format) {
   const std::size_t rows = module.rows;
   for (const std::size_t multiple :
@@ -78,13 +78,13 @@ std::size_t needed_row_multiple(ModulePlan module, const ModelFormat& format) {
   return 0;
 }
 
-/// Whether the size of groups is that of all linears, and not of a format named for some.
+/// Returns whether the group size is that of all linears, and not of a format named for some.
 bool has_common_groups(const Recipe& recipe, const ModulePlan& module) {
   const auto names = [&](const FormatOverride& entry) { return entry.format == module.format; };
   return module.format == recipe.linears && std::ranges::none_of(recipe.overrides, names);
 }
 
-/// Why the files cannot hold a module as it is planned, and what to do.
+/// Returns why the files cannot hold a module as planned, and what to do.
 std::string obstacle(const Recipe& recipe, const ModulePlan& module, std::span<const ModulePlan> model,
                      const ModelFormat& format) {
   const std::vector<std::string> similar = held_formats(module, similar_formats(module.format), format);

@@ -11,22 +11,22 @@
 
 namespace ballast::quant {
 
-/// A matrix in each of the candidates that `format` holds, without bias and columns in 16 bits. Throws Error naming the
-/// matrix when there is none.
+/// Returns plans of a matrix in each of the candidates that `format` holds, without bias and 16-bit columns. Throws
+/// Error naming the matrix if there is none.
 std::vector<ModulePlan> candidate_plans(ModulePlan matrix, const ModelFormat& format);
 
 /// Bytes of each column of a matrix that is kept in 16 bits; 0: `format` holds none.
 std::uint64_t bytes_of_column(ModulePlan matrix, const ModelFormat& format);
 
-/// A model with all formats that may be chosen at their smallest, and at their largest. Columns in 16 bits come on top.
+/// A model's size with all free formats at their smallest, and at their largest. 16-bit columns are added to it.
 struct PlanLimits {
   std::vector<ModulePlan> least;
   std::vector<ModulePlan> most;
 };
 PlanLimits plan_limits(std::span<const ModulePlan> model, const ModelFormat& format);
 
-/// Throws Error when `format` cannot hold a module as it is planned, or when the recipe's target is too small for the
-/// model even with the smallest formats.
+/// Throws Error if `format` cannot hold a module as planned, or if the recipe's target is too small for the model even
+/// with the smallest formats.
 void check_plan(const Recipe& recipe, std::span<const ModulePlan> model, const ModelFormat& format);
 
 }  // namespace ballast::quant

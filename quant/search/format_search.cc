@@ -24,7 +24,7 @@ namespace {
 
 using Values = PreparedBlocks::Values;
 
-// Of an input's columns: each is multiplied in F32 while the model runs.
+// The largest share of an input's columns in 16 bits, which are multiplied in F32 at run time.
 constexpr double kMostOutliers = 0.03;
 
 }  // namespace
@@ -35,10 +35,10 @@ Allocation FormatSearch::run() {
   if (format_.stacks_experts()) stacked.emplace(weighed().choices);
   std::vector<InputChoice> choices = stacked ? stacked->inputs() : weighed().choices;
   assign_int16_activations(choices, inputs_.recipe().int16_activation_fraction);
-  // What the file holds besides the matrices depends on their formats a little, through its header.
+  // The size of the rest of the file depends slightly on the matrices' formats, through its header.
   std::uint64_t overhead_bytes = 0;
   constexpr int kRounds = 100;
-  constexpr int kPlainRounds = 10;  // then the steps grow: a header may take back what a step has saved
+  constexpr int kPlainRounds = 10;  // then the steps grow, because a header may cancel what a step has saved
   for (int round = 0; round < kRounds; ++round) {
     if (overhead_bytes >= target) {
       throw Error("target size", std::to_string(target) + " bytes are too few: without its matrices the model takes " +

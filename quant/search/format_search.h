@@ -15,7 +15,7 @@ namespace ballast::quant {
 
 class FormatSearch {
  public:
-  /// All of them must outlive this.
+  /// All arguments must outlive this object.
   FormatSearch(const ConversionInputs& inputs, const ModelFormat& format, StepReporter& steps)
       : inputs_(inputs), format_(format), steps_(steps) {}
 
@@ -29,7 +29,7 @@ class FormatSearch {
  private:
   std::shared_ptr<const WeighedFormats> weigh();
 
-  /// Bytes of the files with the matrices as they were chosen.
+  /// Returns the bytes of the files with the chosen formats.
   std::uint64_t file_bytes(const Allocation& allocation);
 
   const ConversionInputs& inputs_;

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kFine = InputPeaks::kGroupSizes.front();
 constexpr std::size_t kCoarsest = InputPeaks::kGroupSizes.back();
 
-/// The largest squares of a group, and where the first two stand.
+/// The largest squares of a group, and the positions of the first two.
 struct Top {
   std::array<float, 3> squares{};
   std::array<std::size_t, 2> columns{};
@@ -52,7 +52,7 @@ PeakSum::PeakSum(std::size_t cols, jobs::SumOrder order)
 
 void PeakSum::add(const float* inputs, std::size_t rows, std::span<const float> weights) {
   const std::span<float> shard = sum_.shard();
-  // Each thread has columns of its own: sums are formed in the order of the rows.
+  // Each thread has separate columns: sums are computed in the order of the rows.
 #pragma omp parallel for
   for (std::size_t begin = 0; begin < cols_; begin += kCoarsest) {
     for (std::size_t r = 0; r < rows; ++r) {

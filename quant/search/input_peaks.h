@@ -1,4 +1,4 @@
-// How wide the grids are on which an input becomes INT8: each token's group has one as wide as its largest value.
+// The widths of the INT8 grids of an input: for each token and group, its largest value.
 #ifndef BALLAST_QUANT_SEARCH_INPUT_PEAKS_H_
 #define BALLAST_QUANT_SEARCH_INPUT_PEAKS_H_
 
@@ -19,8 +19,8 @@ struct InputPeaks {
   /// Squares of the largest values of each group, by index into kGroupSizes. [groups]
   std::array<std::vector<float>, kGroupSizes.size()> squares;
 
-  /// By how much the squares of groups of kGroupSizes[0] fall without a channel. Two channels of a group that are about
-  /// as large help only together: each then counts for half of both. [cols]
+  /// The decrease of the squares of groups of kGroupSizes[0] without a channel. Two channels of a group that are about
+  /// equally large help only together: each then gets half of the decrease without both. [cols]
   std::vector<float> excess;
 
   const std::vector<float>& of_group_size(std::size_t group_size) const;
@@ -35,7 +35,7 @@ class PeakSum {
   void add(const float* inputs, std::size_t rows, std::span<const float> weights);
   void end_shard(std::size_t index) { sum_.end_shard(index); }
 
-  /// All ranks call it once and hold the same bytes then.
+  /// All ranks call it once and get the same bytes.
   InputPeaks finish(Ranks& ranks);
 
  private:

@@ -9,7 +9,7 @@ namespace ballast::quant {
 
 namespace {
 
-// Positions whose logits are compared at once.
+// Positions whose logits are compared together.
 constexpr std::size_t kPositions = 64;
 
 model::BlockParts joint_parts(const WorkingBlock& front, const WorkingBlock& back, const ModelSpec& spec) {

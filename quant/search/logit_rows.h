@@ -15,9 +15,9 @@
 
 namespace ballast::quant {
 
-/// The weights before the blocks and after them, rounded or not. The blocks must outlive what is made of them.
+/// Returns the weights before and after the blocks, rounded or not. The blocks must outlive the result.
 std::shared_ptr<const model::EmbeddingAndHead> outer_weights(const ModelSpec& spec, const WorkingBlock& front,
-                                                             const WorkingBlock& back);
+                                                         const WorkingBlock& back);
 
 /// Logits of a model, a few positions at a time.
 class LogitRows {
@@ -41,8 +41,8 @@ class LogitRows {
   std::span<const float> hidden_;
 };
 
-/// Mean divergence of each of `changed` from `base`, in nats per token, over the later half of the first `samples`
-/// samples: as in evaluation, where little has been read yet says little.
+/// Returns the mean divergence of each of `changed` from `base`, in nats per token, over the second half of the first
+/// `samples` samples: as in evaluation, predictions with little context are not representative.
 std::vector<double> mean_divergences(const ModelSpec& spec, const LogitRows& base, std::span<const LogitRows> changed,
                                      const samples::SampleTokens& tokens, std::size_t samples);
 

@@ -12,13 +12,13 @@ namespace ballast::quant {
 
 namespace {
 
-// The trace of E H E^T is the mean of what sums of E's rows with random signs give (Hutchinson 1989).
+// The number of sums of E's rows with random signs, whose mean estimates the trace of E H E^T (Hutchinson 1989).
 constexpr std::size_t kErrorSums = 64;
 
-// That are summed at once: of a thousand rows, what a core's cache holds.
+// The number of columns that are summed at once: those of a thousand rows fit a core's cache.
 constexpr std::size_t kSummedColumns = 128;
 
-/// 1 or -1, the same for the same numbers: one bit of what MurmurHash3's finalizer makes of them.
+/// Returns 1 or -1, deterministic for the numbers: one bit of MurmurHash3's finalizer.
 float random_sign(std::uint64_t sum, std::uint64_t row) {
   std::uint64_t bits = (row + 1) * 0x9E3779B97F4A7C15ULL + sum * 0xD1B54A32D192ED03ULL;
   bits = (bits ^ (bits >> 33U)) * 0xFF51AFD7ED558CCDULL;
@@ -26,7 +26,8 @@ float random_sign(std::uint64_t sum, std::uint64_t row) {
   return (bits >> 63U) == 0 ? 1.0F : -1.0F;
 }
 
-/// Rows of what rounding changes, W - round(W): some at a time, because a head's are as large as all else in memory.
+/// Rows of the change by rounding, W - round(W): some at a time, because a head's are as large as everything else in
+/// memory.
 class RowErrors {
  public:
   static constexpr std::size_t kAtOnce = 1024;
@@ -34,7 +35,7 @@ class RowErrors {
   explicit RowErrors(const WorkingLinear& linear)
       : values_(linear), rounded_(runnable_matrix(*linear.quantized)), rows_(linear.rows), cols_(linear.cols) {}
 
-  /// Those from `first` on: [up to kAtOnce][cols], until the next call.
+  /// Returns the rows from `first` on: [up to kAtOnce][cols], valid until the next call.
   std::span<const float> from(std::size_t first) {
     const std::size_t count = std::min(kAtOnce, rows_ - first);
     errors_.resize(count * cols_);
@@ -48,7 +49,8 @@ class RowErrors {
     return errors_;
   }
 
-  /// [sums][cols]: so many sums, weighed so that their squares add up to those of all rows; few rows as they are.
+  /// Returns [sums][cols]: sums with weights such that their squares add up to those of all rows; few rows are returned
+  /// unchanged.
   std::vector<float> signed_sums() {
     if (rows_ <= kErrorSums) {
       const std::span<const float> all = from(0);
@@ -144,7 +146,7 @@ double output_error(const WorkingLinear& linear, const Hessian* moments, std::sp
 ActivationErrors::ActivationErrors(const WorkingLinear& linear, const InputPeaks& peaks)
     : peaks_(peaks), weights_(linear.cols) {
   const LinearValues values(linear);
-  // Each thread has columns of its own: sums are formed in the order of the rows.
+  // Each thread has separate columns: sums are computed in the order of the rows.
 #pragma omp parallel for
   for (std::size_t begin = 0; begin < linear.cols; begin += kSummedColumns) {
     const std::size_t end = std::min(linear.cols, begin + kSummedColumns);

@@ -1,4 +1,4 @@
-// What rounding a matrix, or what it reads, does to its outputs.
+// The error of a matrix's outputs from rounding it or its input.
 #ifndef BALLAST_QUANT_SEARCH_OUTPUT_ERROR_H_
 #define BALLAST_QUANT_SEARCH_OUTPUT_ERROR_H_
 
@@ -21,12 +21,12 @@ inline constexpr std::size_t kFormatSampleRows = 96;
 std::vector<double> column_errors(const WeightRowSample& sample, const WeightFormat& format,
                                   std::span<const float> importance);
 
-/// Squared error of a rounded matrix's outputs over the tokens behind `moments`, to a few percent where it has many
-/// rows; without these (null), of its weights.
+/// Returns the squared error of a rounded matrix's outputs over the tokens of `moments`, to a few percent for matrices
+/// with many rows; without moments (null), that of its weights.
 double output_error(const WorkingLinear& linear, const Hessian* moments, std::span<const float> importance);
 
-/// What rounding a matrix's input to INT8 costs, with a scale per token and group: squared error of the output, summed
-/// over the tokens behind `peaks`.
+/// The cost of rounding a matrix's input to INT8 with a scale per token and group: squared error of the output, summed
+/// over the tokens of `peaks`.
 class ActivationErrors {
  public:
   ActivationErrors(const WorkingLinear& linear, const InputPeaks& peaks);
@@ -37,7 +37,7 @@ class ActivationErrors {
   std::vector<float> gains() const;
 
  private:
-  /// Of the columns of a group, per square of its largest value.
+  /// Returns the cost of a group's columns per square of its largest value.
   double error_per_square(std::size_t begin, std::size_t end) const;
 
   const InputPeaks& peaks_;

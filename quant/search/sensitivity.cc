@@ -22,7 +22,7 @@ namespace {
 // What each matrix is rounded to alone: an error large enough to show above F32's, small enough to be in proportion.
 constexpr WeightFormat kProbeFormat = {.bits = 4, .group_size = 32, .symmetric = false};
 
-// Of what rounding the weights of blocks loses, what is left where weights make up for drift (docs/method.md).
+// The share of the loss of rounding the blocks' weights that remains after drift correction (docs/method.md).
 constexpr double kShareLeftByDrift = 0.78;
 
 /// Matrices rounded to the probe's format as long as this lives.
@@ -44,7 +44,7 @@ class ProbeRounding {
   std::span<WorkingLinear* const> linears_;
 };
 
-/// What it costs that what a matrix reads becomes INT8.
+/// Adds the cost of rounding a matrix's input to INT8.
 void add_activation_costs(const WorkingLinear& linear, const InputPeaks& peaks, MatrixChoice& matrix) {
   const ActivationErrors errors(linear, peaks);
   matrix.outlier_gains = errors.gains();
@@ -58,7 +58,8 @@ void add_difference(std::vector<float>& to, const std::vector<float>& changed, c
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += changed[i] - unchanged[i];
 }
 
-/// The squares of what changes, over those of what was there: a sum over the tokens whose predictions are compared.
+/// Returns the squares of the change divided by those of the values: a sum over the tokens whose predictions are
+/// compared.
 double relative_error(const samples::StreamRows& changed, const samples::StreamRows& unchanged, std::size_t size,
                       const samples::SampleTokens& tokens) {
   double error = 0;
@@ -88,12 +89,12 @@ std::vector<float> channel_importance(const WorkingInput& input, model::Role rol
   return importance;
 }
 
-/// Whether the embedding is the head, too.
+/// Returns whether the embedding is also the head.
 bool is_tied(const WorkingBlock& front) {
   return !front.inputs.empty();
 }
 
-/// Those of an input's readers that take part.
+/// Returns the readers of an input that have a free format.
 std::vector<WorkingLinear*> free_readers(WorkingBlock& block, const WorkingInput& input) {
   std::vector<WorkingLinear*> linears;
   for (const std::size_t reader : input.readers) {
@@ -102,7 +103,7 @@ std::vector<WorkingLinear*> free_readers(WorkingBlock& block, const WorkingInput
   return linears;
 }
 
-/// What makes models of `front` later on, for their heads, shall not read tables of a vocabulary.
+/// Frees the tables of `front`, so that models created later for their heads do not read vocabularies.
 void forget_tables(WorkingBlock& front) {
   for (WorkingLinear& linear : front.linears) {
     if (linear.part.role == model::Role::kEmbedding || linear.part.role == model::Role::kTokenInputTable) {
@@ -198,7 +199,7 @@ samples::StreamRows SensitivityAnalysis::run_probes(BlockProbes& probes,
     } else {
       changed.resize(tokens_.first(options_.probe_samples));
     }
-    // All but one rank have zeros: nothing is rounded.
+    // All but one rank have zeros, so nothing is rounded.
     options_.sharing.ranks->sum(changed.rows().hidden);
     options_.sharing.ranks->sum(changed.rows().shared_keys);
     block_probe.probe.stream_error = relative_error(changed.rows(), after, spec_.hidden_size, tokens_);
@@ -217,7 +218,7 @@ void SensitivityAnalysis::add_front(WorkingBlock& front) {
   base_.embed(embedding(), probe_tokens);
   copies_.set_origin(base_);
   BlockProbes probes;
-  if (is_tied(front)) {  // what reads through it is at the other end of the model: see finish()
+  if (is_tied(front)) {  // its effect is at the other end of the model: see finish()
     for (const WorkingInput& input : front.inputs) {
       for (WorkingLinear* linear : free_readers(front, input)) probes[linear->part.role].linears.push_back(linear);
     }
@@ -278,8 +279,8 @@ void SensitivityAnalysis::measure_divergences(WorkingBlock& front, WorkingBlock&
   const auto plain = outer_weights(spec_, front, back);
   const std::size_t stream = base_.rows().hidden.size();
   const std::size_t in_front = front_roles_.size();
-  // An embedding that is the head, too, is rounded in both places, and in the head alone: what rounding its input
-  // costs. Else its error is in the copies.
+  // An embedding that is also the head is rounded in both places, and in the head alone, which gives the cost of
+  // rounding its input. Otherwise its error is in the copies.
   const bool tied = is_tied(front);
   const std::size_t at_end = in_front + groups_.size();
   const std::size_t first_head = at_end + back_probes.size();
@@ -339,7 +340,7 @@ void SensitivityAnalysis::set_costs(const Probe& probe) {
     throw Error(choices_[probe.matrices.front().first].matrices.front().name,
                 "the model gives values that are not finite when this matrix is rounded");
   }
-  // Matrices that lie on the probe's grids show nothing, and are taken for free.
+  // Matrices with values on the probe's grids show no error, and are treated as free.
   const auto cost_of = [&](double divergence) { return probe.error == 0 ? 0 : divergence / probe.error; };
   const double cost_of_error = cost_of(probe.divergence * probe.share_kept);
   const double cost_of_input_error = cost_of(probe.head_divergence.value_or(probe.divergence));

@@ -19,21 +19,21 @@
 
 namespace ballast::quant {
 
-/// Of neighbouring blocks whose errors run on together: each passes the rest of the model.
+/// The number of groups of neighbouring blocks whose errors continue together: each passes the rest of the model.
 inline constexpr std::size_t kMostGroups = 16;
 
 struct SensitivityOptions {
-  const ModelFormat* format = nullptr;      ///< that is written: what it holds, and at how many bytes
+  const ModelFormat* format = nullptr;      ///< the written format: what it can hold, and in how many bytes
   std::size_t probe_samples = 1;            ///< samples on which divergence is measured
   double most_outliers = 0;                 ///< share of an input's columns that may keep 16 bits
   bool shrink_experts = true;               ///< see MeasureOptions
-  bool corrects_drift = false;              ///< the weights of blocks will make up for a part of their errors
+  bool corrects_drift = false;              ///< the weights of blocks will correct a part of their errors
   samples::SampleSharing sharing{};         ///< its ranks share the samples and the probes
   std::function<void()> check_cancelled{};  ///< see samples::BlockRunner; before each matrix, too
 };
 
-/// Goes through the blocks of a model that the exact passes have changed and nothing has rounded. Two figures make the
-/// cost of a matrix in a format:
+/// Measures the blocks of a model after the exact passes and before rounding. The cost of a matrix in a format has two
+/// factors:
 ///
 /// - the squared error that rounding to the format's best grids makes in the matrix's output, column by column, on a
 ///   part of its rows, without what GPTQ makes up for (InverseCholesky::importance);
@@ -57,11 +57,11 @@ class SensitivityAnalysis {
   void add_front(WorkingBlock& front);
   void add_block(WorkingBlock& block, std::size_t layer);
 
-  /// With what comes after the last block; `front` is the same as before. Returns the choices in the order of the
-  /// model, with an embedding that is the head, too, after the blocks.
+  /// Is called with the part after the last block; `front` is the same as before. Returns the choices in the order of
+  /// the model, with an embedding that is also the head after the blocks.
   std::vector<InputChoice> finish(WorkingBlock& front, WorkingBlock& back);
 
-  /// Of what a head reads that is the embedding, too, as finish() has measured it; else null.
+  /// Returns the moments of the input of a head that is also the embedding, measured by finish(); else null.
   const std::shared_ptr<const Hessian>& tied_head_moments() const { return tied_head_moments_; }
 
  private:
@@ -69,20 +69,20 @@ class SensitivityAnalysis {
   struct Probe {
     std::vector<std::pair<std::size_t, std::size_t>> matrices;  ///< input and matrix in choices_
     double error = 0;                                           ///< of their outputs
-    double stream_error = 0;                                    ///< where the block ends, against the stream's size
+    double stream_error = 0;  ///< at the end of the block, relative to the stream's size
     double divergence = 0;
-    double share_kept = 1;  ///< of that, when all is rounded
-    /// Of the same error in the head alone, where the matrix is the embedding, too.
+    double share_kept = 1;  ///< the share of it that remains after rounding everything
+    /// The divergence of the same error in the head alone, if the matrix is also the embedding.
     std::optional<double> head_divergence{};
   };
 
-  /// Neighbouring blocks whose errors run on together.
+  /// Neighbouring blocks whose errors continue together.
   struct Group {
     std::size_t first_probe = 0;
     std::size_t end_probe = 0;
   };
 
-  /// A probe's matrices of a block that is at hand.
+  /// A probe's matrices in the current block.
   struct BlockProbe {
     Probe probe;
     std::vector<WorkingLinear*> linears;
@@ -90,17 +90,16 @@ class SensitivityAnalysis {
   using BlockProbes = std::map<model::Role, BlockProbe>;
 
   void add_input(WorkingBlock& block, const WorkingInput& input, BlockProbes& probes);
-  /// All formats that a matrix may have, with what each costs.
+  /// Adds all formats that a matrix may have, with their costs.
   void add_options(const WorkingLinear& linear, const WorkingInput& input, std::span<const float> importance,
                    MatrixChoice& matrix) const;
-  /// Of things that the ranks share by turns.
+  /// Returns whether this rank handles item `index`.
   bool is_own(std::size_t index) const;
   std::size_t group_of(std::size_t layer) const;
-  /// Runs the probes of a block, from the stream before it; adds up what they change of the stream after it, which is
-  /// base_.
+  /// Runs the probes of a block, from the stream before it; sums their changes of the stream after it, which is base_.
   samples::StreamRows run_probes(BlockProbes& probes, const std::function<model::BlockWeights()>& weights,
                                  std::size_t layer, const samples::StreamRows& before);
-  /// Adds to what runs on from a block.
+  /// Adds a change to those that continue from a block.
   void carry(const samples::StreamRows& change, std::size_t layer);
   /// The input of the head, in `front` where an embedding is the head, too. After the last block.
   void measure_head(WorkingBlock& front, WorkingBlock& back);
@@ -114,8 +113,8 @@ class SensitivityAnalysis {
   samples::BlockRunner samples_;
   samples::BlockRunner base_;  ///< the probe samples in the unchanged model
   samples::BlockRunner
-      copies_;  ///< this rank's copies of them: one for each probe in front, then one for each group so far
-  std::vector<model::Role> front_roles_;  ///< of the probes in front
+      copies_;  ///< this rank's copies: one for each probe before the blocks, then one for each group so far
+  std::vector<model::Role> front_roles_;  ///< of the probes before the blocks
   std::vector<Probe> probes_;             ///< those in front, of blocks, of the end
   std::vector<Group> groups_;
   std::vector<InputChoice> choices_;

@@ -19,7 +19,7 @@ void add(const MatrixChoice& matrix, MatrixChoice& sum) {
 
 StackedExperts::StackedExperts(std::span<const InputChoice> inputs) {
   for (const InputChoice& input : inputs) {
-    InputChoice left = input;  // what of it no other stands for
+    InputChoice left = input;  // the part that no other matrix represents
     left.matrices.clear();
     for (const MatrixChoice& matrix : input.matrices) {
       const ModuleId key = {.role = matrix.id.role, .layer = matrix.id.layer};

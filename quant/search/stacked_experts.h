@@ -15,22 +15,22 @@ namespace ballast::quant {
 
 class StackedExperts {
  public:
-  /// In place of a layer's experts' matrices of a role one of as many bytes, which costs what they cost together.
-  /// Precondition: no column of theirs can keep 16 bits.
+  /// Replaces a layer's expert matrices of a role by one with their total bytes and cost. Precondition: none of their
+  /// columns can keep 16 bits.
   explicit StackedExperts(std::span<const InputChoice> inputs);
 
   const std::vector<InputChoice>& inputs() const { return inputs_; }
 
-  /// An allocation of inputs() as one of all experts: each has the format and its share of bytes and cost.
+  /// Converts an allocation of inputs() to one of all experts: each has the format and its share of bytes and cost.
   void spread(Allocation& allocation) const;
 
  private:
-  /// Of a matrix in inputs(): the input, and the matrix among its own.
+  /// The position of a matrix in inputs(): the index of the input, and of the matrix in it.
   using Place = std::pair<std::size_t, std::size_t>;
 
   std::vector<InputChoice> inputs_;
   std::map<ModuleId, Place> places_;                  ///< of each layer and role, by its first expert
-  std::map<ModuleId, std::vector<ModuleId>> others_;  ///< that a matrix in inputs() stands for
+  std::map<ModuleId, std::vector<ModuleId>> others_;  ///< the matrices that one in inputs() represents
 };
 
 }  // namespace ballast::quant

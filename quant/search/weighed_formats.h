@@ -16,9 +16,9 @@
 namespace ballast::quant {
 
 struct WeighedFormats {
-  std::vector<InputChoice> choices;  ///< of the matrices whose formats are free: what each costs and takes
-  std::vector<ModulePlan> plan;      ///< of the whole model, from its weights
-  std::shared_ptr<const Hessian> tied_head_moments;  ///< of what the head reads; null where it is no embedding
+  std::vector<InputChoice> choices;                  ///< of the matrices with free formats: costs and bytes
+  std::vector<ModulePlan> plan;                      ///< of the whole model, from its weights
+  std::shared_ptr<const Hessian> tied_head_moments;  ///< of the head's input; null if it is not the embedding
 };
 
 }  // namespace ballast::quant

@@ -61,8 +61,8 @@ ModuleId id_of(const ConvertedModule& module) {
   return module.plan.id;
 }
 
-/// Modules of a model, or of one of its blocks, as they lie in the file: the matrices of an expert are beside each
-/// other, so that they can be read together. They share the places that a layer's experts have.
+/// Orders the modules of a model, or of one of its blocks, for the file: the matrices of an expert are adjacent, so
+/// that they can be read together. They share the positions of a layer's experts.
 template <typename Module>
 std::vector<const Module*> in_file_order(std::span<const Module> modules) {
   std::vector<const Module*> order;

@@ -1,4 +1,4 @@
-// The modules of a converted model: as they are planned, and as they are handed to a writer.
+// The modules of a converted model: their plans, and their values for a writer.
 #ifndef BALLAST_QUANT_WRITE_CONVERTED_MODULE_H_
 #define BALLAST_QUANT_WRITE_CONVERTED_MODULE_H_
 
@@ -16,16 +16,16 @@
 
 namespace ballast::quant {
 
-/// A matrix, norm or vector of a model. Shapes alone say all of it but `half_type` and whether a matrix in 16-bit
-/// floats is F16 or BF16, which take the same bytes: a plan that has seen no weights says F16.
+/// A matrix, norm or vector of a model. It depends on shapes alone, except `half_type` and whether a matrix in 16-bit
+/// floats is F16 or BF16, which take the same bytes: a plan without values has F16.
 struct ModulePlan {
   ModuleId id;
   std::string name;                                       ///< Hugging Face's, of the module; of a vector the tensor's
   std::size_t rows = 1;                                   ///< outputs of a matrix
   std::size_t cols = 0;                                   ///< inputs of a matrix, channels of a norm or a vector
-  WeightFormat format{.kind = WeightFormat::Kind::kF32};  ///< of a matrix; how others are stored is the writer's choice
-  bool free_format = false;         ///< integers that nobody asked for by name: a search may choose others
-  std::size_t outlier_columns = 0;  ///< of a matrix of integers, kept in 16 bits
+  WeightFormat format{.kind = WeightFormat::Kind::kF32};  ///< of a matrix; the writer chooses that of others
+  bool free_format = false;         ///< an integer format that was not named: a search may change it
+  std::size_t outlier_columns = 0;  ///< of an integer matrix, kept in 16 bits
   DType half_type = DType::kF16;    ///< kF16 or kBF16: of the scales and outlier columns
   bool bias = false;
   bool int16_activations = false;  ///< the input of a matrix of integers keeps 16 bits
@@ -43,14 +43,14 @@ struct ConvertedModule {
   std::vector<float> bias;  ///< [rows], of a norm [cols], or empty
 };
 
-/// A matrix of a block, with or without values.
+/// Returns the plan of a matrix of a block, with or without values.
 ModulePlan plan_linear(const WorkingLinear& linear, std::size_t layer);
 
-/// All modules of a block in the order in which they are written: norms, linears, vectors. Norms keep their bias when
-/// `norm_bias`. The block may have no values.
+/// Returns the plans of all modules of a block in the order of writing: norms, linears, vectors. Norms keep their bias
+/// if `norm_bias`. The block may have no values.
 std::vector<ModulePlan> plan_modules(const WorkingBlock& block, bool norm_bias);
 
-/// The same with the block's values, which are moved out of it.
+/// Returns the same modules with the block's values, which are moved out of it.
 std::vector<ConvertedModule> take_modules(WorkingBlock block, bool norm_bias);
 
 }  // namespace ballast::quant

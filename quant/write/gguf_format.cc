@@ -40,13 +40,13 @@ DType matrix_dtype(const WeightFormat& format) {
   return format.kind == WeightFormat::Kind::kBlocks ? format.block_type : formats::float_dtype(format.kind);
 }
 
-/// The number by which llama.cpp says what most weights of a file are stored as.
+/// Returns llama.cpp's number for the type of most weights of a file.
 std::uint32_t file_type(DType dtype) {
   struct FileType {
     DType dtype;
     std::uint32_t number;
   };
-  // Of K types those of one type for all, "small" where there are several.
+  // Of K types, those of one type for all, "small" if there are several.
   constexpr std::array kTypes = {FileType{DType::kF16, 1},   FileType{DType::kQ4_0, 2},    FileType{DType::kQ4_1, 3},
                                  FileType{DType::kQ8_0, 7},  FileType{DType::kQ5_0, 8},    FileType{DType::kQ5_1, 9},
                                  FileType{DType::kQ2_K, 10}, FileType{DType::kQ3_K, 11},   FileType{DType::kQ4_K, 14},
@@ -65,12 +65,12 @@ DType most_common_dtype(std::span<const ModulePlan> model) {
   return std::ranges::max_element(weights, {}, [](const auto& entry) { return entry.second; })->first;
 }
 
-/// Whether the parts of a fused matrix of the family stand in one tensor, one above the other.
+/// Returns whether the parts of the family's fused matrix are stacked in one tensor.
 bool stacks_parts(const model::FusedTensor& fused) {
   return !fused.gguf.empty() && fused.runs == model::FusedTensor::Runs::kOne;
 }
 
-/// The tensor that has a role's rows beside those of others, in GGUFs of the family; null: there is none.
+/// Returns the fused tensor with a role's rows in GGUFs of the family; or null.
 const model::FusedTensor* fused_tensor(const model::Architecture& architecture, model::Role role) {
   for (const model::FusedTensor& fused : architecture.fused) {
     if (stacks_parts(fused) && std::ranges::find(fused.parts, role) != fused.parts.end()) return &fused;
@@ -78,7 +78,7 @@ const model::FusedTensor* fused_tensor(const model::Architecture& architecture, 
   return nullptr;
 }
 
-/// Whether two matrices lie in one tensor: experts of one role, one above the other, or what the family fuses.
+/// Returns whether two matrices are in one tensor: experts of one role, stacked, or what the family fuses.
 bool lie_together(const model::Architecture& architecture, const ModuleId& a, const ModuleId& b) {
   if (a.layer != b.layer) return false;
   if (is_routed_expert(a.role)) return a.role == b.role;
@@ -93,7 +93,7 @@ bool begins_tensor(const model::Architecture& architecture, const ModuleId& id) 
 }
 
 [[noreturn]] void refuse_prefix() {
-  throw Error("prefix", "a GGUF cannot hold tokens that stand in front of every sequence");
+  throw Error("prefix", "a GGUF cannot hold tokens before every sequence");
 }
 
 /// Rows of `row_bytes` bytes each, row r moved to order[r].
@@ -132,7 +132,8 @@ class GgufModelWriter : public ModelWriter {
   std::uint64_t finish(const ModelMetadata& /*metadata*/) override { return file_.finish(); }
 
  private:
-  /// A matrix, with all of its block that lie in its tensor: experts by their numbers, others as the family fuses them.
+  /// Writes a matrix with all of its block that share its tensor: experts by their numbers, others in the family's
+  /// order.
   void write_matrix(std::span<const ConvertedModule> block, const ConvertedModule& first) {
     const ModuleId& id = first.plan.id;
     std::vector<const ConvertedModule*> parts;
@@ -267,7 +268,7 @@ void GgufFormat::check_together(std::span<const ModulePlan> model) const {
     const model::Role role = fused == nullptr ? module.id.role : fused->parts.front();
     const ModulePlan* first = firsts.emplace(std::pair(module.id.layer, role), &module).first->second;
     if (first->format != module.format || first->free_format != module.free_format || module.bias) {
-      throw Error(module.name, "lies in one tensor with " + first->name + ": they must have one format, and no biases");
+      throw Error(module.name, "is in one tensor with " + first->name + ": they must have one format, and no biases");
     }
   }
 }

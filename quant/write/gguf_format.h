@@ -22,8 +22,8 @@ class GgufFormat : public ModelFormat {
   /// Throws Error where the model's family, or its tokenizer, cannot be written.
   explicit GgufFormat(const std::filesystem::path& model);
 
-  /// Biases stay where llama.cpp has tensors for them, LayerNorms stay, no columns keep 16 bits, and activations are
-  /// what llama.cpp makes of them: INT8 in groups as large as a block.
+  /// Biases stay if llama.cpp has tensors for them, LayerNorms stay, no columns keep 16 bits, and activations are
+  /// llama.cpp's: INT8 in groups as large as a block.
   Recipe fitting(const Recipe& recipe) const override;
   std::vector<WeightFormat> candidates() const override;
   bool ties_formats() const override;
@@ -44,7 +44,7 @@ class GgufFormat : public ModelFormat {
   std::vector<files::TensorPlan> tensors_of(std::span<const ModulePlan> model) const;
 
   std::shared_ptr<const model::ModelSource> source_;
-  std::vector<files::GgufField> fields_;  ///< the last one tells what modules are stored as: open() does
+  std::vector<files::GgufField> fields_;  ///< the last one has the type of most modules, set by open()
   std::vector<model::GgufVector> rope_tensors_;
   bool whole_blocks_;  ///< all matrices have rows of whole blocks of 256
 };

@@ -27,7 +27,7 @@ namespace {
 
 using nlohmann::json;
 
-// What travels beside the weights when it exists.
+// Files that are copied with the weights if they exist.
 constexpr std::array kTokenizerFiles = {"tokenizer.json",
                                         "tokenizer_config.json",
                                         "special_tokens_map.json",
@@ -74,7 +74,7 @@ void copy_beside(const std::filesystem::path& source, const std::filesystem::pat
   if (error) throw Error(copy.string(), error.message());
 }
 
-/// The modules that pooled vectors of texts pass, as they are.
+/// Copies the modules for pooled vectors of texts.
 void write_dense_modules(const ModelMetadata& metadata, const std::filesystem::path& directory) {
   if (!metadata.spec.text_vectors) return;
   const std::filesystem::path& original = metadata.original.path();
@@ -86,7 +86,7 @@ void write_dense_modules(const ModelMetadata& metadata, const std::filesystem::p
   }
 }
 
-/// Chat templates beside the one in chat_template.jinja.
+/// Copies chat templates other than chat_template.jinja.
 void copy_templates(const std::filesystem::path& original, const std::filesystem::path& directory) {
   constexpr const char* kFolder = "additional_chat_templates";
   std::error_code error;
@@ -97,7 +97,7 @@ void copy_templates(const std::filesystem::path& original, const std::filesystem
   }
 }
 
-/// What a directory says in generation_config.json, which a GGUF has among its metadata.
+/// Copies a directory's generation_config.json, or writes it from a GGUF's metadata.
 void write_generation_config(const files::Checkpoint& original, const std::filesystem::path& directory) {
   if (original.kind() != files::Checkpoint::Kind::kGguf) return;  // copied
   const json config = model::generation_config_of_gguf(original);

@@ -18,24 +18,24 @@
 
 namespace ballast::quant {
 
-/// What a converted model's files say besides its tensors.
+/// The contents of a converted model's files other than its tensors.
 struct ModelMetadata {
-  const files::Checkpoint& original;  ///< whose tokenizer the model keeps
+  const files::Checkpoint& original;  ///< the source of the model's tokenizer
   const nlohmann::json& config;       ///< the original's, in Hugging Face's words
   const ModelSpec& spec;              ///< after all passes
   const Recipe& recipe;
   std::span<const int> prefix;                     ///< tokens before every sequence
-  std::optional<std::vector<int>> massive_tokens;  ///< that calibration found; absent: nobody looked
+  std::optional<std::vector<int>> massive_tokens;  ///< found by calibration; absent: not searched
 };
 
-/// Writes one model. What an ecosystem calls a tensor, in which order it keeps rows, and which matrices lie fused or
-/// split in its files is known to its writer alone.
+/// Writes one model. Only the writer knows an ecosystem's names of tensors, its order of rows, and which matrices are
+/// fused or split in its files.
 class ModelWriter {
  public:
   virtual ~ModelWriter() = default;
 
-  /// All modules of a block, once, in the order of the plan; of the embeddings before the blocks and the head after
-  /// them likewise. Throws Error when the disk is full or fails.
+  /// Writes all modules of a block, once, in the order of the plan; the embeddings before the blocks and the head after
+  /// them in the same way. Throws Error if the disk is full or fails.
   virtual void write(std::span<const ConvertedModule> block) = 0;
 
   /// Completes the tensor files and adds all others, when every module of the plan was written. Returns the bytes of
@@ -43,39 +43,39 @@ class ModelWriter {
   virtual std::uint64_t finish(const ModelMetadata& metadata) = 0;
 };
 
-/// A kind of files that models are written to: what they can hold, and what that takes. All answers come from plans, so
-/// that formats can be chosen before anything is rounded. Thread-safe.
+/// A format of files that models are written to: what it can hold, and in how many bytes. All answers depend on plans
+/// only, so that formats can be chosen before rounding. Thread-safe.
 class ModelFormat {
  public:
   virtual ~ModelFormat() = default;
 
-  /// The recipe without what these files have no place for, with formats that they hold. Throws Error where it asks for
-  /// something that they cannot say and that cannot be left out.
+  /// Returns the recipe without features that these files cannot hold, with formats that they hold. Throws Error if it
+  /// requires something that they cannot express and that cannot be left out.
   virtual Recipe fitting(const Recipe& recipe) const = 0;
 
-  /// What a matrix whose format is free may become; of these, only what holds() says.
+  /// Returns the possible formats of a matrix whose format is free; only those for which holds() is true can be used.
   virtual std::vector<WeightFormat> candidates() const = 0;
 
-  /// Whether matrices that read the same input must have one format: who reads the files fuses them.
+  /// Returns whether matrices that read the same input must have one format, because readers of the files fuse them.
   virtual bool ties_formats() const { return false; }
 
-  /// Whether the experts of a layer have one format for each role, because they lie in one tensor.
+  /// Returns whether the experts of a layer have one format for each role, because they are in one tensor.
   virtual bool stacks_experts() const { return false; }
 
   /// What open() writes, where that is a single file that takes the output's name itself; empty: a directory.
   virtual std::string file_name() const { return {}; }
 
-  /// Whether a module can be held as it is planned: its format, and columns in 16 bits if it has any.
+  /// Returns whether a module can be held as planned: its format, and 16-bit columns if it has any.
   virtual bool holds(const ModulePlan& module) const = 0;
 
-  /// The format in which these files have the same values as a module that is rounded already, or of floats, if nothing
-  /// else stands in the way; none: there is none. Throws Error where they cannot say what its matrices read.
+  /// Returns the format in which these files hold the same values as a module that is already rounded, or of floats, if
+  /// nothing else prevents it; nullopt: there is none. Throws Error if they cannot express its matrices' inputs.
   virtual std::optional<WeightFormat> exact_format(const ModulePlan& module, bool /*int8_activations*/) const {
     if (!holds(module)) return {};
     return module.format;
   }
 
-  /// Throws Error where the files cannot say modules beside each other that each can be held.
+  /// Throws Error if the files cannot hold these modules together, although they can hold each.
   virtual void check_together(std::span<const ModulePlan> /*model*/) const {}
 
   /// What the type of a module's weights is called: "int4-g32-asym + 7 columns f16".

@@ -10,12 +10,12 @@
 
 namespace ballast::quant {
 
-/// The files of `output_format`, of a model that lies at `model`. Throws Error where they cannot hold it.
+/// Returns the format for `output_format` and the model at `model`. Throws Error if it cannot hold the model.
 std::unique_ptr<ModelFormat> make_model_format(const std::filesystem::path& model, OutputFormat output_format,
                                                const Recipe& recipe);
 
-/// The files that `options` ask for, of a model that lies at `model`; its recipe becomes one that they hold. Throws
-/// Error where they cannot hold the model.
+/// Returns the format that `options` request for the model at `model`, and changes the recipe to one that it can hold.
+/// Throws Error if it cannot hold the model.
 std::unique_ptr<ModelFormat> fit_model_format(const std::filesystem::path& model, ConvertOptions& options);
 
 }  // namespace ballast::quant

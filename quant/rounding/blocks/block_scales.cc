@@ -127,7 +127,7 @@ BlockScales::Stored BlockScales::refitted(const Shared& shared, const Stored& fr
   }
   const QuantParams both = type_.has_minimums ? sums.with_minimum() : QuantParams{};
   if (both.scale > 0 && both.minimum > 0) return with_scales(shared, both.scale, both.minimum);
-  // Without minimums, or where the codes do not say: the minimum stays, and the scale fits what is left.
+  // Without minimums, or if the codes do not determine it, the minimum is kept, and the scale is fitted to the rest.
   const double scale =
       (sums.codes_values + sums.products * double{from.minimum}) / std::max(sums.codes_squared, 1e-300);
   return with_scales(shared, scale, from.minimum);

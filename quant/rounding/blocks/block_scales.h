@@ -1,7 +1,6 @@
-// The scales and minimums that a GGUF's blocks store, in 16 bits and in whole numbers, chosen so that the grids that
-// are read back lose least.
-#ifndef BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_SCALES_H_
-#define BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_SCALES_H_
+ The scales and minimums that a GGUF's blocks: chooses the stored 16-bit values and integers so that the grids as read back lose least.
+#ifndef BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_GRIDS_H_
+#define BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_GRIDS_H_
 
 #include <cstddef>
 #include <span>
@@ -19,18 +18,17 @@ class BlockScales {
  public:
   BlockScales(DType dtype, GridMethod method);
 
-  /// Stores what the grids of a row's groups are made of, and replaces the grids by those that are read back. Blocks
-  /// must be whole. Grids whose scales are the groups' own must have 16 bits.
+  /// The values are whole blocks.
   void store(std::span<const WeightedGroup> groups, RowGrids& grids) const;
 
  private:
-  /// Groups that share a scale, with the grids that each wants for itself.
+  /// Groups that share a scale, with their individual best grids.
   struct Shared {
     std::span<const WeightedGroup> groups;
     std::span<const QuantParams> wanted;
   };
 
-  /// What such groups store, and what it costs.
+  /// The stored values of such groups, and their cost.
   struct Stored {
     float scale = 0;
     float minimum = 0;

@@ -11,8 +11,7 @@ namespace {
 
 constexpr int kMostFits = 4;
 
-// Ranges are tried from slightly above the whole one down to this share of it: the fewer codes there are, the more
-// cutting saves.
+// Ranges are tried from slightly above the whole range down to this share of it: clipping saves more with fewer codes.
 constexpr float kWidestRange = 1.05F;
 constexpr int kRanges = 14;
 float narrowest_range(int codes) {

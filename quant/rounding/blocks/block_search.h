@@ -14,36 +14,37 @@ namespace ballast::quant {
 /// Sums over weighted values of a group that give the scale and the minimum of least error for the codes that they
 /// have.
 struct LeastSquares {
-  double codes_squared = 0;     ///< of weight * x^2, where the value is x * scale - m * minimum
-  double minimums_squared = 0;  ///< of weight * m^2
-  double products = 0;          ///< of weight * x * m
-  double codes_values = 0;      ///< of weight * x * value
-  double minimums_values = 0;   ///< of weight * m * value
+  double codes_squared = 0;     ///< sum of weight * x^2, where the value is x * scale - m * minimum
+  double minimums_squared = 0;  ///< sum of weight * m^2
+  double products = 0;          ///< sum of weight * x * m
+  double codes_values = 0;      ///< sum of weight * x * value
+  double minimums_values = 0;   ///< sum of weight * m * value
 
-  /// Adds a group whose codes' steps count `scale_factor` times and whose minimum `minimum_factor` times.
+  /// Adds a group whose code steps are multiplied by `scale_factor` and whose minimum by `minimum_factor`.
   void add(const WeightedGroup& group, const QuantParams& grid, const QuantRange& range, double scale_factor,
            double minimum_factor);
 
-  /// Of least error with both free, and with no minimum; scale 0: the codes do not say.
+  /// Return the grids with the smallest error, with both parameters free and without a minimum; scale 0: the codes do
+  /// not determine it.
   QuantParams with_minimum() const;
   double scale_alone() const;
 
-  /// The minimum of least error beside this scale; 0: the weights do not say.
+  /// Returns the minimum with the smallest error for this scale; 0: the weights do not determine it.
   float minimum_beside(double scale) const;
 };
 
 /// What may be taken off the values of a group.
 enum class Minimums { kNone, kNotNegative, kAny };
 
-/// Searches the grids of groups of at most 128 columns, whose codes are those of `range`.
+/// Searches grids for groups of at most 128 columns, whose codes are those of `range`.
 class BlockSearch {
  public:
   BlockSearch(const QuantRange& range, Minimums minimums);
 
-  /// From a group's smallest value to its largest.
+  /// Returns the grid from a group's smallest value to its largest.
   QuantParams range_grid(const WeightedGroup& group) const;
 
-  /// The best of ranges around that, each end by itself, refined by least squares.
+  /// Returns the best of ranges around that, varying each end separately, refined by least squares.
   QuantParams searched_grid(const WeightedGroup& group) const;
 
   const QuantRange& range() const { return range_; }
@@ -51,7 +52,7 @@ class BlockSearch {
  private:
   QuantParams refined(const WeightedGroup& group, BestGrid& best) const;
 
-  /// With a minimum that may be; the scale alone is fitted where that is another.
+  /// Fits a grid with a minimum if allowed; otherwise only the scale.
   QuantParams fitted(const WeightedGroup& group, const QuantParams& grid) const;
 
   QuantRange range_;

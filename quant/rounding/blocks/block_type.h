@@ -10,8 +10,8 @@
 
 namespace ballast::quant {
 
-/// Values are (code - zero_point) * scale - minimum; a group of columns shares both. Either is an F16 of the group's
-/// own, or an F16 that groups_of_scale groups share times a whole number of the group's.
+/// Values are (code - zero_point) * scale - minimum; a group of columns shares both. Each is an F16 of the group, or an
+/// F16 that groups_of_scale groups share times an integer of the group.
 struct BlockType {
   DType dtype = DType::kQ8_0;
   int qmin = 0;
@@ -23,7 +23,7 @@ struct BlockType {
   int factor_low = 0;
   int factor_high = 0;
   int minimum_factor_high = 0;
-  const NearestCodes* nearest = nullptr;  ///< as QuantRange's
+  const NearestCodes* nearest = nullptr;  ///< as in QuantRange
 };
 
 /// Precondition: one of writable_block_types().

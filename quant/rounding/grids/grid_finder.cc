@@ -106,7 +106,7 @@ std::size_t grid_group_size(const WeightFormat& format, std::size_t cols) {
 }
 
 std::size_t activation_group_size(const WeightFormat& format) {
-  // llama.cpp rounds what blocks read in groups as large as a block.
+  // llama.cpp rounds the inputs of blocks in groups as large as a block.
   if (format.kind == WeightFormat::Kind::kBlocks) return dtype_info(format.block_type).block_elements;
   return format.group_size;
 }

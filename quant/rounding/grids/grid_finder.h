@@ -18,6 +18,21 @@
 
 namespace ballast::quant {
 
+/// The method of finding grids.
+enum class GridMethod {
+  kRange,   ///< from a group's smallest value to its largest
+  kSearch,  ///< of ranges around that, refined by least squares, the one with the smallest squared error
+};
+
+/// Owns scratch memory: each thread needs its own finder.
+class GridFinder {
+ public:
+  virtual ~GridFinder() = default;
+
+  /// values[cols] of one row, finite. The result depends on the arguments alone.
+  virtual void find(std::span<const float> values, RowGrids& grids) = 0;
+};
+
 /// What a finder has to know of the columns.
 struct GridColumns {
   std::span<const std::uint8_t> quantized_mask;  ///< [cols], 1: it counts
@@ -62,7 +77,7 @@ class GridFinder {
 /// Columns of a row that share a grid.
 std::size_t grid_group_size(const WeightFormat& format, std::size_t cols);
 
-/// Columns whose inputs get one scale when they become INT8 in front of a matrix of this format; 0: all.
+/// Returns the columns that share a scale when the input of a matrix in this format becomes INT8; 0: all.
 std::size_t activation_group_size(const WeightFormat& format);
 
 }  // namespace ballast::quant

@@ -14,8 +14,7 @@ namespace {
 
 constexpr int kMostRefinements = 3;
 
-// Ranges are tried from slightly above the whole one down to this share of it. Cutting saves less the more codes there
-// are.
+// Ranges are tried from slightly above the whole range down to this share of it. Clipping saves less with more codes.
 constexpr float kLargestShare = 1.05F;
 constexpr std::size_t kShares = 12;
 constexpr float smallest_share(int bits) {

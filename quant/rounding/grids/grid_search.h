@@ -55,17 +55,17 @@ class GridSteps {
 /// Sum over the group of weight * (value - nearest value of the grid)^2, in F32. The grid's scale may be 0.
 float weighted_error(const WeightedGroup& group, const QuantParams& grid, const QuantRange& range);
 
-/// The grid of least error so far. Candidates are compared together, which is much faster than one by one; of equal
-/// ones the first wins. What it refers to must outlive it.
+/// The grid with the smallest error so far. Candidates are compared together, which is much faster than one by one; of
+/// equal ones the first wins. Its arguments must outlive it.
 class BestGrid {
  public:
   BestGrid(const WeightedGroup& group, const QuantParams& start, const QuantRange& range)
       : group_(group), range_(range), grid_(start), error_(weighted_error(group, start, range)) {}
 
-  /// A candidate; one whose scale is too small to be inverted counts not.
+  /// Adds a candidate; one whose scale is too small to be inverted is ignored.
   void add(const QuantParams& grid);
 
-  /// Compares the candidates since the last time. Returns whether one is better than what was best before.
+  /// Compares the candidates since the last call. Returns whether one is better than the previous best.
   bool settle();
 
   const QuantParams& grid() const { return grid_; }
@@ -77,15 +77,15 @@ class BestGrid {
   const QuantRange& range_;
   QuantParams grid_;
   float error_;
-  bool improved_ = false;  ///< by candidates for which there was no room
+  bool improved_ = false;  ///< by candidates that were compared when the buffer was full
   std::array<QuantParams, kMost> candidates_;
   std::size_t count_ = 0;
 };
 
-/// Starts from a grid over the group's range, tries smaller and slightly larger ranges (each end by itself where the
-/// grid has a zero), and refines the best: for the codes that a grid gives, the best scale is a least squares fit (as
-/// in llama.cpp's k-quants). The result's scale is not rounded to 16 bits. It is `start` when nothing is better. 8-bit
-/// scales: no grid with a negative scale.
+/// Starts from a grid over the group's range, tries smaller and slightly larger ranges (each end separately if the grid
+/// has a zero), and refines the best: for given codes, the best scale is a least squares fit (as in llama.cpp's
+/// k-quants). The result's scale is not rounded to 16 bits. It is `start` if nothing is better. With 8-bit scales no
+/// grid has a negative scale.
 QuantParams search_grid(const WeightedGroup& group, const QuantParams& start, const WeightFormat& format);
 
 }  // namespace ballast::quant

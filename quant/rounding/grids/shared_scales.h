@@ -1,4 +1,4 @@
-// The scales that 8-bit codes stand for in a row.
+// The scales of a row that 8-bit codes represent.
 #ifndef BALLAST_QUANT_ROUNDING_GRIDS_SHARED_SCALES_H_
 #define BALLAST_QUANT_ROUNDING_GRIDS_SHARED_SCALES_H_
 
@@ -22,7 +22,7 @@ class SharedScales {
 
   int top_code() const { return static_cast<int>(scales_.size()) - 1; }
 
-  /// The lowest code whose scale is at least `scale`, or the highest.
+  /// Returns the lowest code whose scale is at least `scale`, or the highest.
   int code_from(float scale) const;
 
  private:

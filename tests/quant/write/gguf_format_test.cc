@@ -207,7 +207,7 @@ TEST_CASE("a layer's experts lie in one tensor, and get one format where formats
   }
   options.recipe.overrides = {{.pattern = "experts.2.down_proj", .format = block_format(DType::kQ8_0)}};
   CHECK(error_message([&] { convert(original, directory / "other.gguf", options); }) ==
-        Contains("lies in one tensor with model.layers.0.mlp.experts.0.down_proj"));
+        Contains("is in one tensor with model.layers.0.mlp.experts.0.down_proj"));
 }
 
 TEST_CASE("the same conversion gives the same file") {
@@ -280,7 +280,7 @@ TEST_CASE("what a GGUF cannot hold is refused before anything is written") {
   ConvertOptions prefixed = gguf_options("f32");
   prefixed.recipe.prefix.tokens = std::vector<int>{1};
   CHECK(refusal(golden_model("llama"), prefixed) ==
-        "prefix: a GGUF cannot hold tokens that stand in front of every sequence");
+        "prefix: a GGUF cannot hold tokens before every sequence");
   CHECK(refusal(golden_model("qwen2"), gguf_options("f32")) == "GGUF of qwen2: cannot say that layers differ");
   test::TinyModel stretched = wide_model();
   stretched.config["rope_scaling"] = {
