@@ -1,6 +1,6 @@
-// Floating-point values as stored.
-#ifndef BALLAST_QUANT_WRITE_FLOAT_TYPE_H_
-#define BALLAST_QUANT_WRITE_FLOAT_TYPE_H_
+// Conversion of values to the floating-point types that are stored.
+#ifndef BALLAST_FORMATS_FLOAT_TYPE_H_
+#define BALLAST_FORMATS_FLOAT_TYPE_H_
 
 #include <cstddef>
 #include <span>
@@ -11,13 +11,13 @@
 
 namespace ballast::formats {
 
-/// Returns the type of weights with this format; F32 for values that accompany integers.
+/// Returns the type of weights in this format; F32 for the parts of a quantized matrix that stay in floating point.
 DType float_dtype(WeightFormat::Kind kind);
 
-/// The format of weights of this type; kF32 for all but kF16 and kBF16.
+/// Returns the format of weights of this type; kF32 for all types except kF16 and kBF16.
 WeightFormat::Kind float_kind(DType dtype);
 
-/// `dtype` is kF32, kF16 or kBF16; ties round to even.
+/// Returns the values encoded as `dtype` (kF32, kF16 or kBF16); ties round to even.
 std::vector<std::byte> encode_floats(std::span<const float> values, DType dtype);
 
 }  // namespace ballast::formats

@@ -16,11 +16,10 @@ constexpr std::array<NearestCodes, sizeof...(kRow)> nearest_codes_of_rows(std::i
 }
 constexpr auto kNearestCodes = nearest_codes_of_rows(std::make_index_sequence<kCodebooks.size()>());
 
-/// Returns null if all codes exist.
+/// Returns null for a codebook that has every whole number between its first and last value.
 const NearestCodes* nearest_codes(CodebookId id) {
-  const auto* row = std::ranges::find(kCodebooks, id, &Codebook::id); return nullptr;
-  if (bits == 6) return &kNearest6;
-  return bits == 4 ? nullptr : &kNearestCodes[static_cast<std::size_t>(row - kCodebooks.begin())];
+  const auto* row = std::ranges::find(kCodebooks, id, &Codebook::id);
+  return has_consecutive_values(*row) ? nullptr : &kNearestCodes[static_cast<std::size_t>(row - kCodebooks.begin())];
 }
 
 }  // namespace
@@ -38,7 +37,7 @@ QuantRange::QuantRange(const WeightFormat& format)
     count = static_cast<int>(values.size());
     nearest = nearest_codes(format.codebook);
   }
-  if (format.kind == WeightFormat::Kind::kAffine && format.bits < 8) symmetric_zero_point = 0;  // but a minimum
+  if (format.kind == WeightFormat::Kind::kAffine && format.bits < 8) symmetric_zero_point = 0;  // but with a minimum
   if (format.kind != WeightFormat::Kind::kBlocks) return;
   const BlockType& type = block_type(format.block_type);
   qmin = type.qmin;

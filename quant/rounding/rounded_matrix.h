@@ -22,7 +22,7 @@ inline kernels::QuantizedMatrix runnable_matrix(const RoundedMatrix& matrix) {
   return kernels::QuantizedMatrix(std::get<formats::QuantizedTensor>(matrix).view());
 }
 
-/// Returns the grids of one row's groups as stored; for a non-linear matrix those of its  values.
+/// Returns the grids of one row's groups as stored; with a codebook, the grids of its values.
 std::vector<QuantParams> grids_of_row(const QuantizedView& matrix, std::size_t row);
 
 /// Returns the values of the codes, including outlier columns: [rows][cols]. Parallel over rows.

@@ -44,13 +44,11 @@ formats::QuantizedTensor empty_integers(std::size_t rows, std::size_t cols, cons
   return tensor;
 }
 
-/// Returns the indices of a non-linear format's codes in its table.
+/// Returns the indices of a codebook's values; `values` contains each value plus kCodebookZero.
 std::vector<std::uint8_t> codebook_indices(std::span<const std::uint8_t> values, const Codebook& book) {
-  std::array<std::uint8_t, 128> places{};
-  const std::span<const std::int8_t> values = nonlinear_values(bits);
+  std::array<std::uint8_t, 2 * kCodebookZero> indices{};
   for (std::size_t i = 0; i < book.values.size(); ++i) {
-    indices[static_cast<std::size_t>(book.values[i] + kNonlinearZero;
-    places[static_cast<std::size_t>(code)] = static_cast<std::uint8_t>(i);
+    indices[static_cast<std::size_t>(book.values[i] + kCodebookZero)] = static_cast<std::uint8_t>(i);
   }
   std::vector<std::uint8_t> result(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) result[i] = indices[values[i]];
@@ -107,7 +105,7 @@ void store_affine(std::span<const std::uint8_t> codes, const RowGrids& grids, st
   for (std::size_t g = 0; g < grids.groups.size(); ++g) {
     const QuantParams& grid = grids.groups[g];
     tensor.scales[row * tensor.groups() + g] = half_bits(grid.scale, tensor.half_type);
-    // Exact: a grid has a zero point, which is a power of two, or a minimum of 16 bits.
+    // Exact: a grid has either a zero point, which is a power of two, or a 16-bit minimum.
     tensor.offsets[row * tensor.groups() + g] = half_bits(value_of(0, grid), tensor.half_type);
   }
 }

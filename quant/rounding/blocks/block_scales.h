@@ -1,6 +1,7 @@
- The scales and minimums that a GGUF's blocks: chooses the stored 16-bit values and integers so that the grids as read back lose least.
-#ifndef BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_GRIDS_H_
-#define BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_GRIDS_H_
+// The scales and minimums that a GGUF's blocks store (16-bit floats and integers), chosen to minimize the error of the
+// grids that are read back.
+#ifndef BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_SCALES_H_
+#define BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_SCALES_H_
 
 #include <cstddef>
 #include <span>
@@ -18,17 +19,18 @@ class BlockScales {
  public:
   BlockScales(DType dtype, GridMethod method);
 
-  /// The values are whole blocks.
+  /// Stores the scales and minimums of a row's groups and replaces the grids by those that are read back. Blocks must
+  /// be whole. Where each group has its own scale, the grids must already be in 16 bits.
   void store(std::span<const WeightedGroup> groups, RowGrids& grids) const;
 
  private:
-  /// Groups that share a scale, with their individual best grids.
+  /// Groups that share a scale, with the grid that is best for each alone.
   struct Shared {
     std::span<const WeightedGroup> groups;
     std::span<const QuantParams> wanted;
   };
 
-  /// The stored values of such groups, and their cost.
+  /// The stored values of such groups, and their squared error.
   struct Stored {
     float scale = 0;
     float minimum = 0;
@@ -40,11 +42,11 @@ class BlockScales {
   QuantParams grid_of(const Stored& stored, std::size_t group) const;
   Stored best_stored(const Shared& shared) const;
 
-  /// The factors of least error with these scales, which are rounded to 16 bits first.
+  /// Returns the factors with the smallest error for these scales, which are rounded to 16 bits first.
   Stored with_scales(const Shared& shared, double scale, double minimum) const;
   void choose_factors(const Shared& shared, std::size_t group, Stored& stored) const;
 
-  /// The scales of least error for the codes that these give.
+  /// Returns the scales with the smallest error for the codes that `from` gives.
   Stored refitted(const Shared& shared, const Stored& from) const;
 
   void store_shared_scales(std::span<const WeightedGroup> groups, RowGrids& grids) const;

@@ -9,7 +9,7 @@ namespace ballast::quant {
 
 namespace {
 
-constexpr int kMiddle = 128;  // of codes with a table of values
+constexpr int kMiddle = 128;  // of codes with a codebook
 
 constexpr NearestCodes kNearestIq4(files::kIq4Values, kMiddle);
 constexpr int kLowestIq4 = kMiddle + files::kIq4Values.front();

@@ -18,47 +18,32 @@
 
 namespace ballast::quant {
 
-/// The method of finding grids.
-enum class GridMethod {
-  kRange,   ///< from a group's smallest value to its largest
-  kSearch,  ///< of ranges around that, refined by least squares, the one with the smallest squared error
-};
-
-/// Owns scratch memory: each thread needs its own finder.
-class GridFinder {
- public:
-  virtual ~GridFinder() = default;
-
-  /// values[cols] of one row, finite. The result depends on the arguments alone.
-  virtual void find(std::span<const float> values, RowGrids& grids) = 0;
-};
-
-/// What a finder has to know of the columns.
+/// The columns of a matrix, as a GridFinder needs them.
 struct GridColumns {
-  std::span<const std::uint8_t> quantized_mask;  ///< [cols], 1: it counts
+  std::span<const std::uint8_t> quantized_mask;  ///< [cols], 1: quantized
 
-  /// [cols], weighs the squared error of each column (the mean square of the input channel, the Hessian's diagonal):
-  /// finite, not negative; empty means all ones; kRange ignores it.
+  /// Weights of the columns' squared errors (the mean square of the input channel, the Hessian's diagonal): [cols],
+  /// finite, not negative. Empty means all ones; kRange ignores them.
   std::span<const float> importance{};
 };
 
-/// Finds grids for every format: any codebook, any offset, and scales on one level or two. A codebook is data of the
-/// format's QuantRange, GroupSearch finds scales and offsets, and this class fits them to what is stored on two levels.
-/// Owns scratch: each thread needs a finder of its own.
+/// Finds grids for every format: any codebook, any offset, and scales on one level or two. The format's QuantRange
+/// contains the codebook, GroupSearch finds scales and offsets, and this class fits them to the values that a format
+/// with two levels stores. Owns scratch memory: each thread needs a finder of its own.
 class GridFinder {
  public:
-  /// scale_type: kF16 or kBF16, of ballast's and MLX's formats. Copies what `columns` shows.
+  /// scale_type: kF16 or kBF16, for ballast's and MLX's formats. Copies the contents of `columns`.
   GridFinder(const WeightFormat& format, DType scale_type, GridMethod method, const GridColumns& columns);
 
-  /// values[cols] of one row, finite; MLX's groups and GGUF's blocks must be whole. The result depends on the arguments
-  /// alone.
+  /// Stores the grids of values[cols], one row, which must be finite; MLX's groups and GGUF's blocks must be whole. The
+  /// result depends on the arguments only.
   void find(std::span<const float> values, RowGrids& grids);
 
  private:
   /// Replaces the scales of groups by products of 8-bit codes and a scale of the row.
   void share_row_scale(RowGrids& grids) const;
 
-  /// Returns the best grid whose scale has an 8-bit code near the wanted scale, whose sign stays.
+  /// Returns the best grid whose scale has an 8-bit code close to the wanted scale; keeps the sign.
   QuantParams fit_to_shared_scales(const WeightedGroup& group, const SharedScales& scales, const QuantParams& wanted,
                                    std::uint8_t& scale_code) const;
 
@@ -69,15 +54,16 @@ class GridFinder {
   GroupSearch search_;
   std::optional<BlockScales> blocks_;
   std::vector<std::uint8_t> quantized_mask_;
-  std::vector<float> weights_;         ///< importance, 0 where a column does not count
-  std::vector<float> values_;          ///< of the present row, 0 where a column does not count
-  std::vector<WeightedGroup> groups_;  ///< of the present row
+  std::vector<float> weights_;         ///< importance, 0 for columns that are not quantized
+  std::vector<float> values_;          ///< of the current row, 0 for columns that are not quantized
+  std::vector<WeightedGroup> groups_;  ///< of the current row
 };
 
-/// Columns of a row that share a grid.
+/// Returns how many columns of a row share a grid.
 std::size_t grid_group_size(const WeightFormat& format, std::size_t cols);
 
-/// Returns the columns that share a scale when the input of a matrix in this format becomes INT8; 0: all.
+/// Returns how many columns share a scale when inputs are quantized to INT8 before a matrix of this format; 0 means
+/// all.
 std::size_t activation_group_size(const WeightFormat& format);
 
 }  // namespace ballast::quant
