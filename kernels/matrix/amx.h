@@ -24,17 +24,16 @@ struct alignas(64) AmxShapes {
 };
 static_assert(sizeof(AmxShapes) == 64);
 
-// The classes below do the same, one on the processor, one anywhere:
-//   configure(shapes)       all tiles become zero
-//   release()               what keeps the system from saving tiles that nobody needs
-//   zero<kTile>()
-//   load<kTile>(src, stride), store<kTile>(dst, stride): rows `stride` bytes apart
-//   multiply<kC, kA, kB>()  c[i][j] += sum over k of a[i][k] * b[k / 4][4 j + k % 4], with signed bytes in a, unsigned
+// AmxTiles and EmulatedAmxTiles have the same functions:
+//   configure(shapes) sets all tiles to zero release() releases the tiles, so that the system need not save them
+//   zero<kTile>() load<kTile>(src, stride), store<kTile>(dst, stride): rows `stride` bytes apart multiply<kC, kA, kB>()
+//   c[i][j] += sum over k of a[i][k] * b[k / 4][4 j + k % 4], with signed bytes in a, unsigned
 //                           ones in b, and 32-bit integers in c
 
 #if defined(__x86_64__)
 
-/// By the instructions, which compilers know under options only that would change other code, too.
+/// Uses the processor's instructions. They are in inline assembly, because compilers know them only with options that
+/// would also change other code.
 class AmxTiles {
  public:
   static void configure(const AmxShapes& shapes) { asm volatile("ldtilecfg %0" : : "m"(shapes)); }
@@ -60,7 +59,7 @@ class AmxTiles {
 
 #endif
 
-/// For tests on machines without.
+/// Emulates the instructions, for tests on machines that lack them.
 class EmulatedAmxTiles {
  public:
   void configure(const AmxShapes& shapes) {

@@ -1,4 +1,4 @@
-// Quantized products of many tokens by AMX: to the bit what the tiles of vectors give.
+// Quantized products of many tokens with AMX. The results are bit-identical to those of the vector tiles.
 #if defined(BALLAST_KERNELS_MATRIX_AMX_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BALLAST_KERNELS_MATRIX_AMX_PRODUCTS_INL_H_
 #undef BALLAST_KERNELS_MATRIX_AMX_PRODUCTS_INL_H_
@@ -27,7 +27,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// Products of a panel with blocks of 32 rows of codes: 32 tokens, or 16 of two planes.
+/// Multiplies a panel with blocks of 32 rows of codes: 32 tokens, or 16 tokens with two planes each.
 template <class Tiles, std::size_t kPlanes>
 class AmxProducts {
  public:
@@ -49,7 +49,7 @@ class AmxProducts {
   AmxProducts& operator=(const AmxProducts&) = delete;
   ~AmxProducts() { tiles_.release(); }
 
-  /// Of kTokens tokens, each handed to store(token, c0, c1).
+  /// Multiplies kTokens tokens and passes each one's products to store(token, c0, c1).
   template <class Store>
   void multiply(std::size_t first, const Store& store) {
     const std::size_t groups = layout_.groups;
@@ -76,18 +76,19 @@ class AmxProducts {
   }
 
  private:
-  // Of the tiles, sums<i><j> are those of tokens<i> and weights<j>.
+  // kSums<i><j> are the products of kTokens<i> and kWeights<j>.
   enum Tile : int { kSums00, kSums01, kSums10, kSums11, kTokens0, kTokens1, kWeights0, kWeights1 };
   static constexpr std::size_t kLanes = 16;
   static constexpr std::size_t kWidth = 2 * kLanes;
   static_assert(hn::MaxLanes(DotIntTag()) == kLanes);
 
-  /// Two blocks fill a tile's 64 bytes; where a group has an odd one, all tiles hold one.
+  /// Returns whether two blocks can fill the 64 bytes of a tile's rows: all groups have an even number of blocks.
+  /// Otherwise, all tiles contain one block.
   static bool even_groups(const GroupLayout& layout) {
     return layout.group_blocks % 2 == 0 && layout.blocks_in(layout.groups - 1) % 2 == 0;
   }
 
-  /// The integers of a group, all rows' of all tokens. Moves a and codes on to the next group.
+  /// Sums the integers of a group for all rows and tokens. Moves `a` and `codes` on to the next group.
   void sum_group(std::size_t blocks, const std::int8_t*& a, const std::uint8_t*& codes) {
     const std::size_t stride = layout_.padded_cols();
     tiles_.template zero<kSums00>();
@@ -113,7 +114,7 @@ class AmxProducts {
     tiles_.template store<kSums11>(sums_ + kAmxRows * kWidth + kLanes, kStride);
   }
 
-  /// A row of codes' integers, zero points taken off.
+  /// Loads the integers of a row of codes, less the zero points.
   HWY_INLINE void load_sums(std::size_t first, std::size_t group, std::size_t row, DotInt& i0, DotInt& i1) const {
     const DotIntTag di32;
     const std::int32_t negated = src_.negated_sums.data()[(first * kPlanes + row) * layout_.groups + group];
@@ -164,7 +165,7 @@ class AmxProducts {
   HWY_ALIGN float results_[kTokens * kWidth];           // of all groups so far, [token][row]
 };
 
-/// Tokens from `first` on as far as whole tiles reach; returns the first that is left.
+/// Multiplies as many whole tiles of tokens as there are from `first` on; returns the first token that is left.
 template <class Tiles, std::size_t kPlanes, class Store>
 HWY_NOINLINE std::size_t multiply_whole_tiles(const QuantizedActivations::Storage& src, std::size_t first,
                                               std::size_t last, const PanelView& panel, const Store& store) {

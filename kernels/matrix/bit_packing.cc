@@ -8,7 +8,7 @@
 namespace ballast::kernels {
 namespace {
 
-/// Codes that fill whole bytes, whatever their bits.
+/// A run of this many codes fills whole bytes for every number of bits.
 constexpr std::size_t kRun = 8;
 
 template <int kBits>

@@ -1,4 +1,4 @@
-// Rows of codes of 2 to 8 bits as they lie on disk: one bit string, the first code lowest.
+// Rows of codes of 2 to 8 bits as stored on disk: one bit string, the first code lowest.
 #ifndef BALLAST_KERNELS_MATRIX_BIT_PACKING_H_
 #define BALLAST_KERNELS_MATRIX_BIT_PACKING_H_
 
@@ -12,7 +12,7 @@ namespace ballast::kernels {
 /// `packed`; bits after the last one are 0.
 void pack_codes(std::span<const std::uint8_t> codes, int bits, std::uint8_t* packed);
 
-/// The inverse: fills `codes`, and reads no byte more than they take.
+/// Fills `codes` from `packed`; the inverse of pack_codes. Reads no byte beyond the packed codes.
 void unpack_codes(const std::uint8_t* packed, int bits, std::span<std::uint8_t> codes);
 
 }  // namespace ballast::kernels

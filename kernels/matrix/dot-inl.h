@@ -1,5 +1,5 @@
-// Integer dot products as each processor does them best: 4 bytes of weights with 4 bytes of activations, into every
-// lane.
+// Integer dot products, with the best instructions of each processor: in each lane, 4 bytes of weights with 4 bytes of
+// activations.
 #if defined(BALLAST_KERNELS_MATRIX_DOT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BALLAST_KERNELS_MATRIX_DOT_INL_H_
 #undef BALLAST_KERNELS_MATRIX_DOT_INL_H_
@@ -28,7 +28,7 @@ using DotInt = hn::VFromD<DotIntTag>;
 using DotBytes = hn::VFromD<DotByteTag>;
 using DotSignedBytes = hn::VFromD<DotSignedByteTag>;
 
-/// Four consecutive bytes in every INT32 lane.
+/// Copies four consecutive bytes to every INT32 lane.
 template <class T, class DI>
 HWY_INLINE hn::VFromD<hn::Repartition<T, DI>> broadcast_quad(DI di32, const T* src) {
   std::int32_t quad;
@@ -43,16 +43,15 @@ HWY_INLINE hn::VFromD<hn::Repartition<T, DI>> broadcast_quad(DI di32, const T* s
 #define BALLAST_VPDPBUSD "vpdpbusd"
 #endif
 
-/// Of the classes below, each of which is a way to multiply, kernels get one as a template argument. All give the same
-/// integers:
-///   kUnsignedCodes       8-bit codes of weights are unsigned bytes, else signed ones
-///   kWidensSmallCodes    prompts want codes of fewer bits as 8-bit ones whose zero points have been taken off
-///   kPairsRows           multiplies rows of codes in pairs, with panels that expand_panel has arranged for it: prompts
-///   Few                  how it multiplies few tokens, with panels as they lie
-///   BlockSum<kCodeBits>  sums of one block of 32 columns, from begin() on, until end() adds them to those before
-///   add<kCodeBits>       sum + weights . activations in each lane; weights below 8 bits are unsigned, activations lie
+/// The classes below implement dot products with different instructions, and all return the same integers. Kernels take
+/// one of them as a template argument. Members:
+///   kUnsignedCodes 8-bit codes of weights are unsigned bytes, else signed ones kWidensSmallCodes prompts expand codes
+///   of fewer bits to 8 bits, less their zero points kPairsRows multiplies rows of codes in pairs, with panels that
+///   expand_panel has arranged for it: prompts Few the class that multiplies few tokens, with packed panels
+///   BlockSum<kCodeBits> sums of one block of 32 columns, from begin() on, until end() adds them to those before
+///   add<kCodeBits> sum + weights . activations in each lane; weights below 8 bits are unsigned, activations are
 ///                        in [-127, 127]
-///   add_quads            the same of unsigned and signed bytes, both of the full range
+///   add_quads the same for unsigned and signed bytes of the full range
 template <class Dots>
 class EachDotByItself {
  public:
@@ -68,7 +67,7 @@ class EachDotByItself {
   }
   template <int kCodeBits>
   static HWY_INLINE void end(DotInt& /*block*/, DotInt& /*sum*/) {}
-  /// Two quads of two vectors of rows of weights.
+  /// Holds two quads of two vectors of rows of weights.
   template <int kCodeBits>
   static HWY_INLINE void add_pair(DotBytes w00, DotBytes w10, DotBytes w01, DotBytes w11, DotSignedBytes a0,
                                   DotSignedBytes a1, DotInt& b0, DotInt& b1) {
@@ -85,14 +84,14 @@ class EachDotByItself {
 
 #if HWY_ARCH_X86
 
-/// VNNI: unsigned by signed bytes in one instruction (vpdpbusd).
+/// x86 with VNNI: multiplies unsigned by signed bytes in one instruction (vpdpbusd).
 struct VnniDots : public EachDotByItself<VnniDots> {
   static constexpr bool kUnsignedCodes = true;
   static constexpr bool kWidensSmallCodes = true;
 
   template <class VI, class VU, class VS>
   static HWY_INLINE VI add_quads(VU a, VS b, VI sum) {
-    // Came after the instruction sets that kernels are compiled for: Highway has no operation for it there.
+    // Highway has no operation for this instruction on AVX2 and AVX3 targets, because the instruction is newer.
     asm(BALLAST_VPDPBUSD " %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
     return sum;
   }
@@ -102,8 +101,8 @@ struct VnniDots : public EachDotByItself<VnniDots> {
   }
 };
 
-/// SSSE3 to AVX-512 without VNNI add two products of bytes in 16 bits, which saturate (vpmaddubsw). Of weights below
-/// 8 bits several such sums fit 16 bits before they are widened.
+/// SSSE3 to AVX-512 without VNNI: adds two products of bytes in 16 bits, with saturation (vpmaddubsw). With weights
+/// below 8 bits, several such sums fit in 16 bits before they are widened.
 struct PairwiseDots {
   static constexpr bool kUnsignedCodes = false;
   static constexpr bool kWidensSmallCodes = false;
@@ -113,7 +112,7 @@ struct PairwiseDots {
   using Short = hn::Repartition<std::int16_t, DotIntTag>;
   using Shorts = hn::VFromD<Short>;
 
-  /// 4 bits: a whole block's, at most 8 * 2 * 15 * 127 = 30,480.
+  /// 4 bits: the sum of a whole block, at most 8 * 2 * 15 * 127 = 30,480.
   template <int kCodeBits>
   using BlockSum = std::conditional_t<kCodeBits == 4, Shorts, DotInt>;
 
@@ -175,7 +174,7 @@ struct PairwiseDots {
 
 #else
 
-/// ARM: signed by signed bytes, by what Highway's target has.
+/// ARM: multiplies signed by signed bytes with Highway's operations.
 struct SignedDots : public EachDotByItself<SignedDots> {
   static constexpr bool kUnsignedCodes = false;
   static constexpr bool kWidensSmallCodes = true;
@@ -192,7 +191,7 @@ struct SignedDots : public EachDotByItself<SignedDots> {
 
 #if HWY_TARGET_IS_NEON && HWY_ARCH_ARM_A64
 
-/// By one instruction (sdot) beside NEON: Neoverse N1, Cortex-A76, Apple's.
+/// ARM with sdot, beyond NEON: Neoverse N1, Cortex-A76, Apple's processors.
 struct SdotDots : public EachDotByItself<SdotDots> {
   static constexpr bool kUnsignedCodes = false;
   static constexpr bool kWidensSmallCodes = true;
@@ -214,7 +213,8 @@ struct SdotDots : public EachDotByItself<SdotDots> {
 
 #if HWY_ARCH_ARM_A64
 
-/// Beside NEON and SVE: products of 2 rows with 2 rows (smmla), of unsigned and signed bytes (usdot).
+/// ARM with i8mm, beyond NEON and SVE: products of 2 rows with 2 rows (smmla) and of unsigned with signed bytes
+/// (usdot).
 struct SmmlaDots : public EachDotByItself<SmmlaDots> {
   static constexpr bool kUnsignedCodes = false;
   static constexpr bool kWidensSmallCodes = true;
@@ -225,8 +225,8 @@ struct SmmlaDots : public EachDotByItself<SmmlaDots> {
   using Few = SignedDots;
 #endif
 
-  /// Sums of two rows of codes, from a vector of rows of weights each to pairs of those rows in every 16 bytes, and
-  /// back.
+  /// Converts the sums of two rows of codes between one vector of rows of weights each and pairs of those rows in every
+  /// 16 bytes, in either direction.
   static HWY_INLINE void exchange_rows(DotInt& first, DotInt& second) {
     const hn::Repartition<std::int64_t, DotIntTag> di64;
     const auto a = hn::BitCast(di64, first);
@@ -256,7 +256,7 @@ struct SmmlaDots : public EachDotByItself<SmmlaDots> {
 
 #endif
 
-/// use(dots) with the class that this processor is best at.
+/// Calls use(dots) with the fastest class for this processor.
 template <class Use>
 HWY_INLINE auto with_dots(const Use& use) {
 #if HWY_ARCH_ARM_A64

@@ -1,5 +1,5 @@
-// Dot products of bytes on ARM, where Highway 1.2 has one instruction for signed ones on SVE only. The others came
-// after the instruction sets that it compiles for, so that they are written here by name.
+// Dot products of bytes on ARM. Highway 1.2 has a single instruction only for signed bytes on SVE. The others are newer
+// than the instruction sets that it compiles for, so this file has them as inline assembly.
 #if defined(BALLAST_KERNELS_MATRIX_DOT_ARM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BALLAST_KERNELS_MATRIX_DOT_ARM_INL_H_
 #undef BALLAST_KERNELS_MATRIX_DOT_ARM_INL_H_
@@ -17,8 +17,9 @@ namespace ballast::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// sum + weights . activations over the four bytes of each INT32 lane, exact for activations in [-127, 127].
-/// Of Highway 1.2's own, gcc 12 makes 14 instructions on every NEON target, where these are 1 and 4; on SVE it makes 1.
+/// Returns sum + weights . activations over the four bytes of each INT32 lane, exact for activations in [-127, 127].
+/// gcc 12 compiles Highway 1.2's operation to 14 instructions on every NEON target, instead of 1 and 4 here; on SVE to
+/// 1.
 template <class DI, class V8 = hn::VFromD<hn::Repartition<std::int8_t, DI>>>
 HWY_INLINE hn::VFromD<DI> dot_signed_bytes(DI di32, V8 weights, V8 activations, hn::VFromD<DI> sum) {
 #if HWY_TARGET == HWY_NEON_BF16
@@ -37,8 +38,8 @@ HWY_INLINE hn::VFromD<DI> dot_signed_bytes(DI di32, V8 weights, V8 activations, 
 
 #if HWY_ARCH_ARM_A64
 
-// What the assembler must be told before these instructions. It holds up to the next function for another target, so it
-// names all that functions for this one may use.
+// Enables the instructions in the assembler. This lasts until the next function for another target, so it lists all
+// extensions that functions for the current target may use.
 #undef BALLAST_ARM_EXTENSIONS
 #if HWY_TARGET_IS_NEON
 #define BALLAST_ARM_EXTENSIONS ".arch armv8.6-a+crypto+fp16\n\t"
@@ -48,7 +49,7 @@ HWY_INLINE hn::VFromD<DI> dot_signed_bytes(DI di32, V8 weights, V8 activations, 
 
 #if HWY_TARGET_IS_NEON
 
-/// sum + a . b over the four bytes of each lane.
+/// Returns sum + a . b over the four bytes of each lane.
 template <class VI, class VS>
 HWY_INLINE VI sdot(VI sum, VS a, VS b) {
   asm(BALLAST_ARM_EXTENSIONS "sdot %0.4s, %1.16b, %2.16b" : "+w"(sum.raw) : "w"(a.raw), "w"(b.raw));
@@ -57,7 +58,7 @@ HWY_INLINE VI sdot(VI sum, VS a, VS b) {
 
 #endif
 
-/// sum + a . b over the four bytes of each lane, unsigned ones in a (i8mm).
+/// Returns sum + a . b over the four bytes of each lane, which are unsigned in a (i8mm).
 template <class VI, class VU, class VS>
 HWY_INLINE VI usdot(VI sum, VU a, VS b) {
 #if HWY_TARGET_IS_NEON
@@ -68,7 +69,7 @@ HWY_INLINE VI usdot(VI sum, VU a, VS b) {
   return sum;
 }
 
-/// In every 16 bytes: sum[2 i + j] + a's i-th 8 bytes . b's j-th 8 bytes (i8mm).
+/// Returns, in every 16 bytes, sum[2 i + j] + a's i-th 8 bytes . b's j-th 8 bytes (i8mm).
 template <class VI, class VS>
 HWY_INLINE VI smmla(VI sum, VS a, VS b) {
 #if HWY_TARGET_IS_NEON
@@ -79,7 +80,7 @@ HWY_INLINE VI smmla(VI sum, VS a, VS b) {
   return sum;
 }
 
-/// 8 bytes of each of two rows, in every 16 bytes.
+/// Loads 8 bytes of each of two rows into every 16 bytes.
 template <class DI>
 HWY_INLINE hn::VFromD<hn::Repartition<std::int8_t, DI>> two_rows(DI di32, const std::int8_t* first,
                                                                  const std::int8_t* second) {

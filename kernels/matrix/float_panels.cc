@@ -1,4 +1,4 @@
-// Float matrices from rows to panels, and back a row at a time.
+// Packs float matrices into panels, and decodes rows of panels.
 #include <algorithm>
 #include <cassert>
 #include <cstddef>
@@ -20,9 +20,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// The panel whose first row is `row`.
+/// Packs the panel whose first row is `row`.
 void pack_panel(const FloatMatrix& matrix, std::size_t row, std::byte* dst) {
-  constexpr std::size_t kColumns = 64;  // decoded at a time, so that they stay in the first cache
+  constexpr std::size_t kColumns = 64;  // decoded at a time, so that they stay in the first-level cache
   HWY_ALIGN float decoded[kColumns * 2 * hn::MaxLanes(FloatTag())];
   const std::size_t bytes = float_type_bytes(matrix.type);
   const std::byte* src = static_cast<const std::byte*>(matrix.data) + row * matrix.cols * bytes;
@@ -48,7 +48,7 @@ FloatPanels::FloatPanels(const FloatMatrix& rows) : shape_(rows) {
   const std::size_t panels = (rows.rows + width - 1) / width;
   const std::size_t panel_bytes = width * rows.cols * float_type_bytes(rows.type);
   memory_ = allocate_weights(panels * panel_bytes);
-  // The shares of a token's product, when the matrix is multiplied alone: who first touches a panel will read it.
+  // The ranges are those of a product with one token, so that each thread first touches the panels that it will read.
   parallel_ranges(panels, threads_for(rows.rows * rows.cols), [&](std::size_t begin, std::size_t end) {
     for (std::size_t panel = begin; panel < end; ++panel) {
       HWY_DYNAMIC_DISPATCH(pack_panel)(rows, panel * width, memory_.get() + panel * panel_bytes);

@@ -1,5 +1,5 @@
-// The F32 matrix product inside a core: weights decoded to panels, and the register tile that multiplies them.
-// A panel holds 2 vectors' worth of output rows, transposed: [cols][2 * Lanes].
+// The F32 matrix product of one thread: weights decoded to panels, and the register tile that multiplies them. A panel
+// contains 2 vectors of output rows, transposed: [cols][2 * Lanes].
 #if defined(BALLAST_KERNELS_MATRIX_FLOAT_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BALLAST_KERNELS_MATRIX_FLOAT_TILE_INL_H_
 #undef BALLAST_KERNELS_MATRIX_FLOAT_TILE_INL_H_
@@ -33,7 +33,7 @@ HWY_INLINE void decode_values_of(const T* HWY_RESTRICT src, std::size_t count, f
   if (i < count) hn::StoreN(load_as_float_n(df, src + i, count - i), df, dst + i, count - i);
 }
 
-/// `count` values of any type to F32.
+/// Converts `count` values of any type to F32.
 inline void decode_values(const void* src, FloatType type, std::size_t count, float* dst) {
   switch (type) {
     case FloatType::kF32:
@@ -46,7 +46,7 @@ inline void decode_values(const void* src, FloatType type, std::size_t count, fl
 }
 
 #if !HWY_HAVE_SCALABLE
-/// A vector of blocks of 4 lanes, which hold 4 values of rows 0, 4, ..; rows are `stride` values apart.
+/// Loads a vector of blocks of 4 lanes, which contain 4 values of rows 0, 4, ..; rows are `stride` values apart.
 template <class D, class T>
 HWY_INLINE hn::VFromD<D> load_blocks(D d, const T* HWY_RESTRICT src, std::size_t stride) {
   if constexpr (hn::MaxLanes(d) <= 4) {
@@ -61,7 +61,7 @@ template <class DF>
 HWY_INLINE hn::VFromD<DF> load_blocks_as_float(DF df, const float* HWY_RESTRICT src, std::size_t stride) {
   return load_blocks(df, src, stride);
 }
-/// 16-bit floats, loaded as integers as in load_as_float.
+/// Does the same for 16-bit floats, which are loaded as integers as in load_as_float.
 template <class DF, class T>
 HWY_INLINE hn::VFromD<DF> load_blocks_as_float(DF df, const T* HWY_RESTRICT src, std::size_t stride) {
   const hn::Rebind<std::uint16_t, DF> du16;
@@ -69,7 +69,8 @@ HWY_INLINE hn::VFromD<DF> load_blocks_as_float(DF df, const T* HWY_RESTRICT src,
   return hn::PromoteTo(df, hn::BitCast(hn::Rebind<T, DF>(), bits));
 }
 
-/// Rows that are transposed together: a core's first cache keeps 8 lines that are a power of two apart, not 16.
+/// Number of rows that are transposed together: the first-level cache keeps 8 lines that are a power of two apart, not
+/// 16.
 using RowGroupTag = hn::CappedTag<float, 8>;
 
 /// Transposes 4 columns of a group of rows; columns of `panel` are panel_rows() apart.
@@ -94,7 +95,7 @@ HWY_INLINE void transpose_columns(const T* HWY_RESTRICT src, std::size_t stride,
 #endif
 
 /// Transposes `rows` <= panel_rows() rows of `cols` values, `stride` elements apart, into `panel`. Missing rows repeat
-/// the last one: what is computed from them is never stored.
+/// the last one: results for them are never stored.
 template <class T>
 HWY_INLINE void decode_panel_of(const T* HWY_RESTRICT src, std::size_t stride, std::size_t rows, std::size_t cols,
                                 float* HWY_RESTRICT panel) {
@@ -152,10 +153,11 @@ HWY_INLINE void accumulate_row(DF df, float activation, V b0, V b1, V& c0, V& c1
   if constexpr (kVectors > 1) c1 = hn::MulAdd(a, b1, c1);
 }
 
-/// Multiplies kRows rows of src with one panel whose rows lie `panel_stride` values apart, and hands the two vectors of
-/// each row to store(row, c0, c1); of a panel of one vector, c1 is 0. A row's values lie `step` apart. Sums run over
-/// `depth` in order whatever kRows is, so a result does not depend on how rows are cut into tiles.
-/// Named variables, because arrays of vectors neither exist on SVE nor stay in registers on gcc.
+/// Multiplies kRows rows of src with one panel whose columns are `panel_stride` values apart, and passes the two
+/// vectors of each row to store(row, c0, c1); if kVectors is 1, c1 is 0. The values of a row of src are
+/// `step` apart. Sums run over `depth` in order whatever kRows is, so a result does not depend on how rows are cut into
+/// tiles. The sums are named variables, because SVE has no arrays of vectors and gcc does not keep such arrays in
+/// registers.
 template <std::size_t kRows, std::size_t kVectors = 2, class T, class Store>
 HWY_INLINE void multiply_tile(const float* HWY_RESTRICT src, std::size_t stride, const T* HWY_RESTRICT panel,
                               std::size_t panel_stride, std::size_t depth, const Store& store, std::size_t step = 1) {
@@ -217,7 +219,7 @@ HWY_INLINE void multiply_tile_of(std::size_t rows, const float* src, std::size_t
   }
 }
 
-/// The same for any number of rows of src, `stride` floats apart.
+/// Multiplies any number of rows of src, `stride` floats apart.
 template <class Store>
 HWY_INLINE void multiply_panel(const float* src, std::size_t m, std::size_t stride, const float* panel,
                                std::size_t panel_stride, std::size_t depth, const Store& store) {

@@ -21,7 +21,7 @@
 #define BALLAST_KERNELS_HEAD_MATRICES_ONCE_
 namespace ballast::kernels {
 
-/// What one call multiplies.
+/// The arguments of one call.
 struct HeadMatrices::View {
   const Shape& shape;
   FloatType type;
@@ -39,7 +39,7 @@ struct HeadMatrices::View {
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// One panel with `m` rows; `scratch` is [inputs][panel_rows()], of use with more rows than a tile's.
+/// Multiplies one panel with `m` rows; `scratch` is [inputs][panel_rows()], used with more rows than a tile has.
 template <class T>
 HWY_NOINLINE void multiply_head_panel(const HeadMatrices::View& view, std::size_t index, std::size_t m,
                                       float* scratch) {
@@ -105,7 +105,7 @@ HWY_EXPORT(multiply_heads);
 
 namespace {
 
-/// The power of two that brings `largest` to 2^14 .. 2^15, half of F16's top; 1 where there is nothing to bring there.
+/// Returns the power of two that scales `largest` to 2^14 .. 2^15, half of F16's range; 1 if that is not possible.
 float power_for(float largest) {
   constexpr int kTop = 15;
   if (!(largest > 0.0F) || !std::isfinite(largest)) return 1.0F;

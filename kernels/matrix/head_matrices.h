@@ -1,5 +1,5 @@
-// Products in which every head has a matrix of its own for its part of a row: what stands before and after attention
-// over latent vectors.
+// Products in which every head has its own matrix for its part of a row, as before and after attention over latent
+// vectors.
 #ifndef BALLAST_KERNELS_MATRIX_HEAD_MATRICES_H_
 #define BALLAST_KERNELS_MATRIX_HEAD_MATRICES_H_
 
@@ -12,7 +12,7 @@
 
 namespace ballast::kernels {
 
-/// The parts of the heads in rows of floats: head h of row i begins at data[i * stride + h * head_stride].
+/// The parts of the heads in rows of floats: head h of row i starts at data[i * stride + h * head_stride].
 template <class T>
 struct HeadRows {
   T* data = nullptr;
@@ -20,12 +20,12 @@ struct HeadRows {
   std::size_t head_stride = 0;
 };
 
-/// One matrix per head, all of one size, in panels of this machine's tiles: a token reads them once and in order.
-/// Immutable once built.
+/// One matrix per head, all of the same shape, in panels for this machine's tiles, so that each is read once and in
+/// order. Immutable once built.
 class HeadMatrices {
  public:
-  /// What a row of the stored matrices has: the weights of one output, or those that one input is multiplied with
-  /// (the transpose of a matrix is meant).
+  /// What a row of the stored matrices contains: the weights of one output, or the weights of one input (the stored
+  /// matrix is the transpose).
   enum class Rows { kOutputs, kInputs };
 
   struct Shape {
@@ -35,23 +35,23 @@ class HeadMatrices {
     Rows rows = Rows::kOutputs;
   };
 
-  /// How values are held. Other values than those of the type are rounded to it, ties to even; with `scaled` after a
-  /// power of two for each head has brought its largest one near the top of F16, so that small ones keep their digits.
+  /// How values are stored: rounded to the type, ties to even. With `scaled`, the values of each head are first
+  /// multiplied by a power of two that brings the largest close to F16's maximum, so that small ones keep their digits.
   struct Format {
     FloatType type = FloatType::kF32;
     bool scaled = false;
   };
 
-  /// decode(row, dst) writes a row of the stored matrices, which lie one below the other, in F32; it is called from
-  /// several threads. Throws std::bad_alloc.
+  /// decode(row, dst) writes a row of the stored matrices, which are concatenated by rows, in F32. Called from several
+  /// threads. Throws std::bad_alloc.
   HeadMatrices(const Shape& shape, const Format& format,
                const std::function<void(std::size_t row, float* dst)>& decode);
 
   const Shape& shape() const { return shape_; }
 
   /// dst[i][h][o] = bias[h][o] + sum over c of src[i][h][c] * W_h[o][c], for i < m, summed in F32 in the order of c.
-  /// `bias` is dense, or null; src and dst do not overlap. The result for a row depends neither on the rows beside it
-  /// nor on the number of threads.
+  /// `bias` is dense, or null; src and dst do not overlap. The result for a row depends neither on the other rows nor
+  /// on the number of threads.
   void multiply(const HeadRows<const float>& src, std::size_t m, const float* bias, const HeadRows<float>& dst) const;
 
   struct View;

@@ -17,10 +17,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// Below this a magnitude counts as 0: its reciprocal would overflow.
+/// Smaller magnitudes count as 0, because their reciprocals would overflow.
 inline constexpr float kSmallestMagnitude = 1e-30F;
 
-/// NaN where a value is: the larger of two floats need not be. Without their signs they are in the order of their bits.
+/// Returns the largest magnitude, or NaN if a value is NaN, which hn::Max need not return. Floats without their signs
+/// have the same order as their bits.
 inline float absolute_maximum(const float* HWY_RESTRICT src, std::size_t count) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di32;
@@ -33,7 +34,7 @@ inline float absolute_maximum(const float* HWY_RESTRICT src, std::size_t count) 
   return std::bit_cast<float>(hn::ReduceMax(di32, max));
 }
 
-/// Codes of values whose largest magnitude is `maximum`, ties to even, and their sum; returns their scale.
+/// Stores the codes of values whose largest magnitude is `maximum` (ties to even) and their sum; returns their scale.
 inline float quantize_group(const float* HWY_RESTRICT src, std::size_t count, float maximum,
                             std::int8_t* HWY_RESTRICT codes, std::int32_t& code_sum) {
   if (maximum < kSmallestMagnitude) maximum = 0.0F;
@@ -59,7 +60,7 @@ inline float quantize_group(const float* HWY_RESTRICT src, std::size_t count, fl
   return maximum / 127.0F;
 }
 
-/// The same with 16 bits: code = factor * high + low, both planes in [-127, 127]. `factor` is 255.
+/// Does the same with 16 bits: code = factor * high + low, both planes in [-127, 127]. `factor` is 255.
 inline float quantize_group_to_16(const float* HWY_RESTRICT src, std::size_t count, float maximum, int factor,
                                   std::int8_t* HWY_RESTRICT high, std::int8_t* HWY_RESTRICT low, std::int32_t& high_sum,
                                   std::int32_t& low_sum) {

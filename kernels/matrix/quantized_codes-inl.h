@@ -19,8 +19,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// How the codes of a panel are stored and multiplied: kBits are stored, and numbers of kCodeBits are multiplied, which
-/// are the codes themselves or the values of kBook.
+/// How the codes of a panel are stored and multiplied: kBits are stored, and numbers of kCodeBits bits are multiplied:
+/// the codes themselves or the values of kBook.
 template <int kStoredBits, int kMultipliedBits, CodebookId kCodebook = CodebookId::kUniform>
 struct PanelCodes {
   static constexpr int kBits = kStoredBits;
@@ -42,7 +42,7 @@ HWY_INLINE void with_codebook_codes(CodebookId id, const Body& body) {
   }(std::make_index_sequence<kCodebooks.size()>());
 }
 
-/// Bits shifted left (kShift > 0) or right, then masked. Shifts 16-bit lanes, because no target shifts bytes.
+/// Shifts bits left (kShift > 0) or right, then masks them. Shifts 16-bit lanes, because no target shifts bytes.
 template <int kShift>
 HWY_INLINE DotBytes shift_and_mask(DotBytes bytes, int mask) {
   const auto masks = hn::Set(DotByteTag(), static_cast<std::uint8_t>(mask));
@@ -57,7 +57,8 @@ HWY_INLINE DotBytes shift_and_mask(DotBytes bytes, int mask) {
   }
 }
 
-/// Quads 2 kPair and 2 kPair + 1 of a block, of one vector of rows: the planes of kBits-bit codes from bit kFirst on.
+/// Returns quads 2 kPair and 2 kPair + 1 of a block, of one vector of rows: the planes of kBits-bit codes from bit
+/// kFirst on.
 template <int kBits, int kFirst, int kPair>
 HWY_INLINE void load_planes(const std::uint8_t* HWY_RESTRICT codes, DotBytes& first, DotBytes& second) {
   constexpr BitPlane kPlane = bit_plane(kBits, kFirst);
@@ -76,21 +77,21 @@ HWY_INLINE void load_planes(const std::uint8_t* HWY_RESTRICT codes, DotBytes& fi
   if constexpr (kFirst + kPlane.count < kBits) load_planes<kBits, kFirst + kPlane.count, kPair>(codes, first, second);
 }
 
-/// Bit kQuad of every byte as its highest bit; the other bits are arbitrary.
+/// Returns bit kQuad of every byte as the highest bit; the other bits are arbitrary.
 template <int kQuad>
 HWY_INLINE DotBytes as_highest_bit(DotBytes bytes) {
   const hn::Repartition<std::uint16_t, DotByteTag> du16;
   return hn::BitCast(DotByteTag(), hn::ShiftLeft<7 - kQuad>(hn::BitCast(du16, bytes)));
 }
 
-/// Values of a codebook with at most 16.
+/// Looks up the values of a codebook with at most 16.
 template <CodebookId kBook>
 HWY_INLINE DotBytes look_up_16(DotBytes indices) {
   return hn::TableLookupBytes(hn::LoadDup128(DotByteTag(), kCodebookTable<kBook>.data()), indices);
 }
 
-/// Values of a codebook with 32: the low 4 bits of an index, and the fifth as the highest bit of a byte whose other
-/// bits are arbitrary.
+/// Looks up the values of a codebook with 32, by the low 4 bits of an index, and the fifth as the highest bit of a byte
+/// whose other bits are arbitrary.
 template <CodebookId kBook>
 HWY_INLINE DotBytes look_up_32(DotBytes low_bits, DotBytes fifth) {
   const DotByteTag du8;
@@ -101,7 +102,7 @@ HWY_INLINE DotBytes look_up_32(DotBytes low_bits, DotBytes fifth) {
                      hn::IfNegativeThenElse(hn::BitCast(di8, fifth), hn::BitCast(di8, high), hn::BitCast(di8, low)));
 }
 
-/// Values of nl6: one more step for each step beyond either bend.
+/// Returns the values of nl6: beyond either bend, one more step for each step.
 HWY_INLINE DotBytes count_nl6_steps(DotBytes indices) {
   constexpr int kMiddle = 32;
   constexpr int kBend = codebook_values::kNl6Bend;
@@ -112,7 +113,7 @@ HWY_INLINE DotBytes count_nl6_steps(DotBytes indices) {
   return hn::Add(hn::Sub(hn::Add(indices, of(kCodebookZero - kMiddle)), below), above);
 }
 
-/// Quads 2 kPair and 2 kPair + 1 of a block, of one vector of rows, as they are multiplied. `codes` points to the first
+/// Returns quads 2 kPair and 2 kPair + 1 of a block, of one vector of rows, as multiplied. `codes` points to the first
 /// bytes of that vector.
 template <class Codes, int kPair>
 HWY_INLINE void load_pair(const std::uint8_t* HWY_RESTRICT codes, DotBytes& first, DotBytes& second) {
@@ -146,7 +147,7 @@ HWY_INLINE void load_pair(const std::uint8_t* HWY_RESTRICT codes, DotBytes& firs
 }
 
 /// Calls body(pair, w00, w10, w01, w11) for pairs kPair to kEnd - 1 of the 4 pairs of quads of a block: quads 0 and 1
-/// of the first vector of rows, then of the second, as they are multiplied.
+/// of the first vector of rows, then of the second, as multiplied.
 template <class Codes, int kPair = 0, int kEnd = 4, class Body>
 HWY_INLINE void for_pairs_of_block(const std::uint8_t* HWY_RESTRICT codes, const Body& body) {
   if constexpr (kPair < kEnd) {
@@ -158,13 +159,13 @@ HWY_INLINE void for_pairs_of_block(const std::uint8_t* HWY_RESTRICT codes, const
   }
 }
 
-/// Bytes of a block of a panel.
+/// Returns the bytes of a block of a panel.
 template <int kBits>
 HWY_INLINE std::size_t block_bytes() {
   return 2 * hn::Lanes(DotByteTag()) * kBits;
 }
 
-/// Zero points of one vector of rows in every byte of their quads; `zeros` null means the default.
+/// Copies the zero points of one vector of rows to every byte of their quads; `zeros` null means the default.
 HWY_INLINE DotBytes spread_zeros(const std::uint8_t* zeros, int default_zero) {
   const DotIntTag di32;
   if (zeros == nullptr) return hn::Set(DotByteTag(), static_cast<std::uint8_t>(default_zero));
@@ -173,8 +174,8 @@ HWY_INLINE DotBytes spread_zeros(const std::uint8_t* zeros, int default_zero) {
   return hn::BitCast(DotByteTag(), hn::Or(pairs, hn::ShiftLeft<16>(pairs)));
 }
 
-/// Two quads of one vector of rows, as Dots multiplies them: where rows are paired, each half holds 8 columns of a row,
-/// of the first half of the rows in every 16 bytes, then of the second.
+/// Arranges two quads of one vector of rows for Dots: where rows are paired, each half contains 8 columns of a row, of
+/// the first half of the rows in every 16 bytes, then of the second.
 template <class Dots>
 HWY_INLINE void store_quads(DotBytes w0, DotBytes w1, std::uint8_t* first, std::uint8_t* second) {
   if constexpr (Dots::kPairsRows) {
@@ -188,7 +189,7 @@ HWY_INLINE void store_quads(DotBytes w0, DotBytes w1, std::uint8_t* first, std::
 }
 
 /// Writes a panel with a byte for each code, arranged for Dots or else as an 8-bit panel. In the source, `gap` bytes of
-/// other contents follow the codes of a group. Where Dots widens codes of fewer bits, their zero point becomes that of
+/// other data follow the codes of a group. Where Dots widens codes of fewer bits, their zero point becomes that of
 /// 8-bit codes: code - zero + 128, or code - zero where 8-bit codes are signed.
 template <class Dots, class Codes>
 void expand_panel(const GroupLayout& layout, const std::uint8_t* HWY_RESTRICT codes, std::size_t gap,

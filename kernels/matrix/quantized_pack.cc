@@ -16,7 +16,7 @@
 namespace ballast::kernels {
 namespace {
 
-/// Offset of the 4 bytes of one row in piece `index` of a panel's block.
+/// Returns the offset of the 4 bytes of one row in piece `index` of a panel's block.
 constexpr std::size_t piece(std::size_t index, std::size_t width) {
   return index * width * kQuadColumns;
 }
@@ -36,7 +36,7 @@ void pack_block(const std::uint8_t* codes, int bits, std::size_t width, std::uin
   }
 }
 
-/// The inverse of pack_block.
+/// Reads the 32 codes; the inverse of pack_block.
 void unpack_block(const std::uint8_t* src, int bits, std::size_t width, std::uint8_t* codes) {
   std::fill_n(codes, kBlockColumns, std::uint8_t{0});
   for (int first = 0; first < bits; first += bit_plane(bits, first).count) {
@@ -51,7 +51,7 @@ void unpack_block(const std::uint8_t* src, int bits, std::size_t width, std::uin
   }
 }
 
-/// Packs one row's codes into their places in a panel.
+/// Packs one row's codes into a panel.
 void pack_row_codes(const QuantizedMatrix::Storage& s, const std::vector<std::uint8_t>& row, std::uint8_t* dst) {
   for (std::size_t group = 0; group < s.layout.groups; group += s.layout.groups_of_block) {
     const std::size_t begin = group * s.layout.group_size;
@@ -76,7 +76,7 @@ float value_of(std::uint16_t bits, bool bf16) {
 /// A row's scale or minimum of one group in a panel: 16 bits, or a factor of a shared 16-bit value.
 struct GroupValue {
   std::byte* of_group;
-  std::uint16_t* shared;  ///< null where a group's value is its own
+  std::uint16_t* shared;  ///< null if the group has its own value
 
   void write(const std::vector<std::uint16_t>& values, const std::vector<std::int8_t>& factors, std::size_t group,
              std::size_t value) const {
@@ -111,7 +111,7 @@ GroupValue minimum_at(const QuantizedMatrix::Storage& s, std::size_t panel, std:
 
 void pack_panel(const QuantizedRowReader& read, QuantizedMatrix::Storage& s, std::size_t panel, QuantizedRow& row) {
   const std::size_t rows = std::min(s.width, s.form.rows - panel * s.width);
-  // Missing rows are computed too, and must not be garbage.
+  // Missing rows are computed too, so their codes must be initialized.
   if (rows < s.width) {
     std::memset(s.panel(panel), 0, s.panel_bytes());
     std::memset(s.panel_tail(panel), 0, s.tail_bytes());
@@ -145,7 +145,7 @@ CodeLayout form_of(const QuantizedView& view) {
           .outlier_columns = {view.outlier_columns.begin(), view.outlier_columns.end()}};
 }
 
-/// Copies row `row` of 16-bit values to dst, whose size is that of a row.
+/// Copies row `row` of 16-bit values to dst, which has the size of a row.
 void copy_row(std::span<const std::byte> values, std::size_t row, std::vector<std::uint16_t>& dst) {
   const std::size_t bytes = dst.size() * sizeof(std::uint16_t);
   if (bytes > 0) std::memcpy(dst.data(), values.data() + row * bytes, bytes);
@@ -202,7 +202,7 @@ QuantizedMatrix::QuantizedMatrix(const CodeLayout& form, const QuantizedRowReade
 
   const std::size_t threads = threads_for(form.rows * form.cols);
   std::vector<QuantizedRow> scratch(threads, QuantizedRow(form));
-  // The same ranges as in a product with one token, so that a thread first touches the panels that it will read.
+  // The ranges are those of a product with one token, so that each thread first touches the panels that it will read.
   std::atomic<std::size_t> next{0};
   TaskFailure failure;
   parallel_ranges(s.panels, threads, [&](std::size_t begin, std::size_t end) {

@@ -26,10 +26,10 @@ inline constexpr std::size_t kFewTokens = 16;
 
 /// Adds bias and earlier content, and stores a panel's part of dst.
 struct PanelStore {
-  const float* bias;  ///< null, or of this panel's rows
+  const float* bias;  ///< null, or [rows of this panel]
   std::size_t rows;
   float* dst;
-  std::size_t first;  ///< token, whose values come first in dst
+  std::size_t first;  ///< the token whose values come first in dst
   std::size_t stride;
   bool accumulate;
 
@@ -49,8 +49,8 @@ struct PanelStore {
   }
 };
 
-// How the next panel is fetched while one is multiplied: for few tokens, which wait for memory, evenly with its blocks;
-// for many in bursts with their tiles, outside of the innermost loop (64 tokens with INT4 1.1 times as fast, 512 1.03).
+// How the next panel is fetched during a product: for few tokens, which memory limits, evenly with the blocks; for
+// many, in bursts with their tiles, outside of the innermost loop (64 tokens with INT4 1.1 times as fast, 512 1.03).
 struct FetchWithBlocks {};
 struct FetchWithTiles {};
 
@@ -127,7 +127,7 @@ void multiply_tokens(const QuantizedActivations::Storage& src, std::size_t first
   multiply_tokens_of<Dots, 1, Codes, 0, Fetch>(src, first, last, panel, next, store);
 }
 
-/// Calls use(dots) with the class that this processor multiplies few tokens by.
+/// Calls use(dots) with the fastest class for few tokens on this processor.
 template <class Use>
 HWY_INLINE void with_dots_of_few(const Use& use) {
   with_dots([&](auto dots) HWY_ATTR { use(typename decltype(dots)::Few()); });

@@ -1,4 +1,4 @@
-// The rows that a quantized matrix is packed from, in any layout that stores them.
+// The rows that a quantized matrix is packed from, in any layout.
 #ifndef BALLAST_KERNELS_MATRIX_QUANTIZED_ROWS_H_
 #define BALLAST_KERNELS_MATRIX_QUANTIZED_ROWS_H_
 
@@ -11,12 +11,12 @@
 
 namespace ballast::kernels {
 
-/// What a matrix's codes stand for, by groups of columns: w = (code - zero) * scale - minimum, or, with a codebook,
-/// w = codebook value[code] * scale. Groups with factors or minimums have at most 32 columns.
+/// The meaning of a matrix's codes, in groups of columns: w = (code - zero) * scale - minimum, or, with a codebook, w =
+/// codebook value[code] * scale. Groups with factors or minimums have at most 32 columns.
 struct CodeLayout {
   enum class Offset {
     kMiddle,   ///< the zero is 2^(bits-1)
-    kZeros,    ///< each group has a zero of its own
+    kZeros,    ///< each group has its own zero
     kMinimums  ///< the zero is 0, and each group has a minimum
   };
 
@@ -24,19 +24,19 @@ struct CodeLayout {
   std::size_t cols = 0;
   int bits = 8;                                ///< 4, 5, 6 or 8; with a codebook, the codebook's
   CodebookId codebook = CodebookId::kUniform;  ///< others have kMiddle
-  std::size_t group_size = 0;  ///< at 4, 6 and 8 bits 16, too, where rows are whole blocks of 32 columns
+  std::size_t group_size = 0;  ///< 16, too, with 4, 6 and 8 bits, if rows are whole blocks of 32 columns
   Offset offset = Offset::kMiddle;
 
-  /// So many groups, a power of two, share a 16-bit scale, which a signed factor of 8 bits of each group multiplies; so
-  /// they do a minimum. 0: a group has 16-bit ones of its own.
+  /// This many groups, a power of two, share a 16-bit scale; a group's scale is the product of that and its signed
+  /// 8-bit factor. The same holds for minimums. 0: each group has its own 16-bit values.
   std::size_t groups_of_scale = 0;
 
-  bool bf16_scales = false;  ///< else F16; minimums, too
+  bool bf16_scales = false;  ///< else F16; for minimums, too
   bool bf16_outliers = false;
   std::vector<std::int32_t> outlier_columns;  ///< ascending
 
-  /// Code i is of column column_order[i], so that columns of a group are neighbours; empty: of column i. Not beside
-  /// outlier columns.
+  /// Code i belongs to column column_order[i], so that columns of a group are neighbours; empty: to column i. Must be
+  /// empty if there are outlier columns.
   std::vector<std::int32_t> column_order{};
 
   std::size_t groups() const { return (cols + group_size - 1) / group_size; }
@@ -54,7 +54,7 @@ struct QuantizedRow {
   std::vector<std::uint8_t> zeros;           ///< [groups()]
   std::vector<std::uint16_t> outliers;       ///< [outlier columns]
 
-  /// With room for all that the form has; what it has not stays empty.
+  /// Allocates all parts that the layout has; the others stay empty.
   explicit QuantizedRow(const CodeLayout& form);
 };
 

@@ -2,7 +2,7 @@
 //
 // Columns are cut into groups, and a group, padded, into blocks of 32 columns: 8 quads of 4. Weights come in panels of
 // two vectors of output rows; a vector holds 4 columns of each of its rows, so that one instruction multiplies it by 4
-// activations. A code's bits lie in planes of 8, 4, 2 or 1 bits (BitPlane). Bytes of a block, V to a vector:
+// activations. A code's bits are stored in planes of 8, 4, 2 or 1 bits (BitPlane). Bytes of a block, V to a vector:
 //   8 bits: [8 quads][2 vectors][V]
 //   4 bits: [4 pairs of quads][2 vectors][V]: the low nibble from a pair's first quad, the high one from its second
 //   2 bits: [2 fours of quads][2 vectors][V]: 2 bits from each quad, the first lowest
@@ -31,8 +31,8 @@ inline constexpr std::size_t kQuadColumns = 4;
 inline constexpr std::size_t kBlockQuads = 8;
 inline constexpr std::size_t kBlockColumns = kQuadColumns * kBlockQuads;
 
-/// Where columns go when every group is padded to whole blocks; but two groups of half a block share one. Wide groups
-/// are cut into parts that share their scale: activations in 16 bits want scales of their own for few columns.
+/// The position of columns when every group is padded to whole blocks; two groups of half a block share one. Wide
+/// groups are divided into parts with the same scale, because 16-bit activations need a scale for every few columns.
 struct GroupLayout {
   static constexpr std::size_t kWidestPart = 128;
 
@@ -67,16 +67,17 @@ struct GroupLayout {
   }
 };
 
-/// How tokens are shared out: each of `count` homes has a run of them, which one thread quantizes and multiplies as
-/// long as it can, so that codes do not wander between caches (2 cores of Zen 4, SmolLM2: prompts 1.27 times as fast).
+/// Splits the tokens of a batch into contiguous partitions. One thread quantizes and multiplies most of a partition, so
+/// that its codes stay in that core's cache (2 cores of Zen 4, SmolLM2: prompts 1.27 times as fast).
 struct TokenPartitions {
-  static constexpr std::size_t kTokensWorthAHome = 24;  ///< below, panels are read too often for too little
+  static constexpr std::size_t kTokensPerPartition = 24;  ///< with fewer, panels are read too often
 
   std::size_t m;
   std::size_t count;
 
   TokenPartitions(std::size_t tokens, std::size_t threads)
-      : m(tokens), count(std::clamp<std::size_t>(tokens / kTokensWorthAHome, 1, std::min(threads, kMostPartitions))) {}
+      : m(tokens),
+        count(std::clamp<std::size_t>(tokens / kTokensPerPartition, 1, std::min(threads, kMostPartitions))) {}
 
   std::size_t begin(std::size_t partition) const { return m * partition / count; }
   std::size_t largest() const { return (m + count - 1) / count; }
@@ -90,15 +91,15 @@ struct QuantizedActivations::Storage {
   GroupLayout layout;
   std::size_t m = 0;
   AlignedArray<std::int8_t> codes;          ///< [m][planes][padded_cols]; the high plane first
-  AlignedArray<float> scales;               ///< [m][groups]; what is shared is repeated
+  AlignedArray<float> scales;               ///< [m][groups]; parts of a group repeat its scale
   AlignedArray<std::int32_t> negated_sums;  ///< [m][planes][groups]: -(sum of the group's codes)
   AlignedArray<float> outliers;             ///< [m][outlier columns]
 
   std::size_t planes() const { return format.bits == 16 ? 2 : 1; }
 };
 
-/// Bits of codes that are packed together: a block has the bits of quads from `first` on in `count` pieces, a piece
-/// being the bytes of all rows of a panel, with several quads to a byte, the first quad lowest.
+/// Bits of codes that are packed together. A block has them in `count` pieces from `first` on. A piece is the bytes of
+/// all rows of a panel; a byte contains several quads, the first lowest.
 struct BitPlane {
   int first;  ///< the lowest of the bits in a code, and the first piece
   int count;  ///< 1, 2, 4 or 8
@@ -110,12 +111,12 @@ struct BitPlane {
 };
 
 /// Returns the plane of codes of `bits` bits that begins at bit `first`. The first plane has the largest power of two
-/// of bits, and each next one the largest of what is left: 7 bits are planes of 4, 2 and 1.
+/// of bits, and each next plane the largest power of two in the remaining bits: 7 bits are planes of 4, 2 and 1.
 constexpr BitPlane bit_plane(int bits, int first) {
   return {first, static_cast<int>(std::bit_floor(static_cast<unsigned>(bits - first)))};
 }
 
-/// The values of a codebook plus kCodebookZero, in whole vectors of 16 bytes, which kernels look up.
+/// The values of a codebook plus kCodebookZero, in whole vectors of 16 bytes, for lookup by the kernels.
 template <CodebookId kBook>
 alignas(16) inline constexpr auto kCodebookTable = [] {
   constexpr std::size_t kCount = codebook(kBook).values.size();
@@ -132,10 +133,10 @@ struct QuantizedMatrix::Storage {
   std::size_t width = 0;  ///< rows of a panel
   std::size_t panels = 0;
   int shared_shift = 0;        ///< log2 of groups_of_scale
-  std::uint8_t sign_flip = 0;  ///< 128 when 8-bit codes are kept minus 128, as signed bytes
-  /// [panels][panel_bytes()], which a token reads from end to end: heads and codes of groups, then the weights of
-  /// outlier columns [columns][width]. A head has a group's scales [width], or factors, then its minimums', if any;
-  /// where groups share a block, their heads stand before it. After all panels follows [panels][tail_bytes()]: the
+  std::uint8_t sign_flip = 0;  ///< 128 if 8-bit codes are stored less 128, as signed bytes
+  /// [panels][panel_bytes()], which a product with one token reads in order: heads and codes of groups, then the
+  /// weights of outlier columns [columns][width]. A head has a group's scales [width], or factors, then its minimums',
+  /// if any; where groups share a block, their heads precede it. After all panels follows [panels][tail_bytes()]: the
   /// groups' zero points [groups][width], or the scales that factors multiply, [scales][width], each with its minimums.
   std::shared_ptr<std::byte[]> memory;
 
@@ -144,7 +145,7 @@ struct QuantizedMatrix::Storage {
   std::size_t scale_bytes() const { return width * (form.has_factors() ? sizeof(std::int8_t) : sizeof(std::uint16_t)); }
   std::size_t head_bytes() const { return scale_bytes() * (has_minimums() ? 2 : 1); }
   std::size_t heads_of_block_bytes() const { return head_bytes() * layout.groups_of_block; }
-  /// Of a group, or of two that share a block; but the last's.
+  /// Returns the bytes of a group, or of two that share a block. Not for the last group.
   std::size_t group_bytes() const { return heads_of_block_bytes() + layout.group_blocks * block_bytes(); }
   std::size_t head_at(std::size_t group) const {
     return group / layout.groups_of_block * group_bytes() + group % layout.groups_of_block * head_bytes();
@@ -158,7 +159,7 @@ struct QuantizedMatrix::Storage {
     return form.has_factors() ? form.scales() * shared_scale_values() * sizeof(std::uint16_t) : 0;
   }
   std::size_t bytes() const { return panels * (panel_bytes() + tail_bytes()); }
-  /// Bits of codes as they are multiplied.
+  /// Returns the bits of codes as multiplied.
   int code_bits() const { return form.codebook == CodebookId::kUniform ? form.bits : kCodebookValueBits; }
   int default_zero() const { return has_minimums() ? 0 : 1 << (code_bits() - 1); }
 
@@ -179,7 +180,7 @@ struct QuantizedMatrix::Storage {
   }
 };
 
-/// Whether this machine's kernels multiply 8-bit codes as unsigned bytes; else as signed ones.
+/// Returns whether this machine's kernels multiply 8-bit codes as unsigned bytes; otherwise as signed ones.
 bool multiplies_unsigned_codes();
 
 /// Largest group allowed: its sums, at most 255 * 127 * kLargestGroup, fit INT32 with room to spare.

@@ -20,9 +20,9 @@ namespace ballast::kernels::HWY_NAMESPACE {
 
 using QuantFloat = hn::VFromD<FloatTag>;
 
-/// Rows of codes in a tile: two INT32 and two F32 accumulators each. Every number of rows up to it is compiled for
-/// every kind of matrix, so that it is the most only where that gains speed: most instructions of PairwiseDots are a
-/// row's own.
+/// Rows of codes in a tile: two INT32 and two F32 accumulators each. Every number of rows up to this is compiled for
+/// every kind of matrix, so it is large only where that is faster: most instructions of PairwiseDots are needed for
+/// each row.
 #ifdef BALLAST_SMALL_TILES  // clang's sanitizers take many minutes to compile the largest ones
 template <class Dots>
 inline constexpr std::size_t kTileRowsOfCodes = 2;
@@ -41,23 +41,23 @@ inline constexpr std::size_t kTileRowsOfCodes<PairwiseDots> = HWY_TARGET == HWY_
 struct PanelView {
   const std::uint8_t* codes;
   std::size_t code_gap;       ///< bytes between the codes of two groups, or of two pairs that share a block
-  const std::uint8_t* zeros;  ///< null when all are the default
+  const std::uint8_t* zeros;  ///< null if all are the default
   const std::uint16_t* outliers;
   std::size_t outlier_count;
   bool bf16_outliers;
   int default_zero;
-  int sign_flip;                       ///< what was taken off 8-bit codes
+  int sign_flip;                       ///< what was subtracted from 8-bit codes
   const std::byte* group_headers;      ///< the first group's
   std::size_t header_bytes;            ///< from a group to the next one in the same block
   std::size_t header_step;             ///< from a group to the next one in another block
-  std::size_t minimums_at;             ///< within a head; 0: there are none
-  const std::uint16_t* shared_scales;  ///< what factors multiply; null when groups have scales of their own
+  std::size_t minimums_at;             ///< within a head; 0: no minimums
+  const std::uint16_t* shared_scales;  ///< the values that factors multiply; null if groups have their own scales
   std::size_t shared_step;             ///< from one to the next, of 2^shared_shift groups
   int shared_shift;
   bool bf16_scales;
   const GroupLayout* layout;
 
-  /// Returns what the factors of a group multiply; null where it has no factors.
+  /// Returns the values that the factors of a group multiply; null if it has no factors.
   HWY_INLINE const std::uint16_t* shared(std::size_t group) const {
     return shared_scales == nullptr ? nullptr : shared_scales + (group >> shared_shift) * shared_step;
   }
@@ -155,7 +155,7 @@ HWY_INLINE void load_minimums(const PanelView& panel, const std::byte* HWY_RESTR
   load_values(head + panel.minimums_at, shared, panel.bf16_scales, m0, m1);
 }
 
-/// Loads the zero points of the codes as they are multiplied.
+/// Loads the zero points of the codes as multiplied.
 HWY_INLINE DotInt load_zeros(const PanelView& panel, std::size_t at) {
   const DotIntTag di32;
   if (panel.zeros == nullptr) return hn::Set(di32, panel.default_zero - panel.sign_flip);
@@ -163,9 +163,9 @@ HWY_INLINE DotInt load_zeros(const PanelView& panel, std::size_t at) {
   return hn::Sub(zeros, hn::Set(di32, panel.sign_flip));
 }
 
-/// What a row's sums of a group start from, given minus the sum of its activations: -(zero . activations). 8-bit codes
-/// at the default zero need no multiplication. (Shifting by other default zeros, in a path of its own, gained 1.01 on
-/// Zen 4 and cost AVX2's prompts a tenth.)
+/// Returns the initial value of a row's sums of a group, given the negated sum of its activations: -(zero .
+/// activations). 8-bit codes with the default zero need no multiplication. (Shifting by other default zeros, in a path
+/// of its own, gained 1.01 on Zen 4 and cost AVX2's prompts a tenth.)
 template <class Dots, int kCodeBits>
 HWY_INLINE void start_group(const PanelView& panel, std::size_t at, std::int32_t negated_sum, DotInt& i0, DotInt& i1) {
   const DotIntTag di32;
@@ -247,7 +247,7 @@ inline constexpr std::size_t kBlockOfFactors = kHalfABlock - 1;
 
 /// Multiplies kTokens tokens of kPlanes rows of codes each, from token `first` on, with a panel of Codes, and passes
 /// each token's two vectors to store(token, c0, c1). A group's integers are exact in F32 up to 2^24. kGroupBlocks:
-/// blocks of every group, or one of the names above, or 0 where the layout has the number; without a loop over one
+/// blocks of every group, or one of the names above, or 0 if only the layout gives the number. Without a loop over one
 /// block, sums stay in their registers.
 template <class Dots, std::size_t kTokens, std::size_t kPlanes, class Codes, std::size_t kGroupBlocks, class Next,
           class Store>
@@ -307,7 +307,7 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
       auto&& b50 = Dots::template begin<kCodeBits>(i50);
       auto&& b51 = Dots::template begin<kCodeBits>(i51);
       const auto multiply = [&](std::size_t, DotBytes w00, DotBytes w10, DotBytes w01, DotBytes w11) HWY_ATTR {
-        if constexpr (Dots::kPairsRows) {  // an odd row is its own partner, whose sums are nobody's
+        if constexpr (Dots::kPairsRows) {  // an odd row is paired with itself, and the second sums are not used
           const auto add = [&](std::size_t row, DotInt& x0, DotInt& x1, DotInt& y0, DotInt& y1) HWY_ATTR {
             const std::size_t partner = HWY_MIN(row + 1, kRows - 1);
             Dots::add_rows(a + row * stride, a + partner * stride, w00, w10, w01, w11, x0, x1, y0, y1);
@@ -418,9 +418,9 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
   if constexpr (kTokens > 5) store(first + 5, c50, c51);
 }
 
-/// Multiplies kLeast to kTokens tokens.
-template <class Dots, std::size_t kTokens, std::size_t kLeast, std::size_t kPlanes, class Codes,
-          std::size_t kGroupBlocks, class Next, class Store>
+/// Multiplies up to kTokens tokens in the same way.
+template <class Dots, std::size_t kTokens, std::size_t kPlanes, class Codes, std::size_t kGroupBlocks, class Next,
+          class Store>
 HWY_INLINE void multiply_code_tile_of(std::size_t tokens, const QuantizedActivations::Storage& src, std::size_t first,
                                       const PanelView& panel, Next& next, const Store& store) {
   if (tokens >= kTokens) {

@@ -121,7 +121,7 @@ class Gptq {
   std::size_t first_;
   std::size_t rows_;
   std::size_t cols_;
-  std::vector<float> values_;  ///< [rows][place]
+  std::vector<float> values_;  ///< [rows][rank]
   std::size_t group_size_;
   QuantRange range_;
   std::vector<std::uint8_t> quantized_mask_;
