@@ -1,4 +1,4 @@
-// A matrix in MLX's groups, in memory of its own.
+// A matrix in MLX's groups, with its memory.
 #ifndef BALLAST_FORMATS_AFFINE_TENSOR_H_
 #define BALLAST_FORMATS_AFFINE_TENSOR_H_
 
@@ -17,7 +17,7 @@ struct AffineTensor {
   std::size_t cols = 0;                ///< whole groups
   int bits = 4;                        ///< 2 to 6; or 8, where offsets are -128 times the scales
   std::size_t group_size = 0;          ///< a multiple of 32
-  DType half_type = DType::kF16;       ///< kF16 or kBF16: of scales and offsets
+  DType half_type = DType::kF16;       ///< kF16 or kBF16, of scales and offsets
   std::vector<std::uint8_t> codes;     ///< [rows][packed_row_bytes(cols, bits)]
   std::vector<std::uint16_t> scales;   ///< [rows][groups()]
   std::vector<std::uint16_t> offsets;  ///< [rows][groups()]
@@ -25,7 +25,7 @@ struct AffineTensor {
   std::size_t groups() const { return cols / group_size; }
 };
 
-/// The same codes as kernels multiply them.
+/// Returns the same codes in the layout of the kernels.
 kernels::QuantizedMatrix packed_affine(const AffineTensor& tensor);
 
 }  // namespace ballast::formats

@@ -1,4 +1,4 @@
-// A matrix in a GGUF's quantized blocks, in memory of its own.
+// A matrix in a GGUF's quantized blocks, with its memory.
 #ifndef BALLAST_FORMATS_BLOCK_TENSOR_H_
 #define BALLAST_FORMATS_BLOCK_TENSOR_H_
 
@@ -22,7 +22,7 @@ struct BlockTensor {
   }
 };
 
-/// The same codes as kernels multiply them.
+/// Returns the same codes in the layout of the kernels.
 kernels::QuantizedMatrix packed_blocks(const BlockTensor& tensor);
 
 }  // namespace ballast::formats

@@ -1,4 +1,4 @@
-// A matrix of codes in memory of its own.
+// A matrix of codes, with its memory.
 #ifndef BALLAST_FORMATS_CODE_MATRIX_H_
 #define BALLAST_FORMATS_CODE_MATRIX_H_
 
@@ -10,7 +10,7 @@
 
 namespace ballast::formats {
 
-/// ballast's integers or codebooks, MLX's groups, or a GGUF's blocks.
+/// The codes are ballast's integers or codebook indices, MLX's groups, or a GGUF's blocks.
 using CodeMatrix = std::variant<QuantizedTensor, AffineTensor, BlockTensor>;
 
 }  // namespace ballast::formats

@@ -19,7 +19,7 @@ std::int64_t signed_size(std::size_t size) {
   return static_cast<std::int64_t>(size);
 }
 
-/// Looks up the parts of one matrix and checks each against what the format implies.
+/// Looks up the parts of one matrix and checks that they fit the format.
 class PartReader {
  public:
   PartReader(const files::Checkpoint& checkpoint, std::string module)
@@ -62,7 +62,7 @@ std::vector<std::int32_t> read_outlier_columns(const PartReader& parts, const fi
   std::int64_t previous = -1;
   for (const std::int32_t column : columns) {
     if (column <= previous || column >= signed_size(cols)) {
-      parts.fail("outlier_columns", "must ascend and lie below " + std::to_string(cols) + ", holds " +
+      parts.fail("outlier_columns", "must ascend and be less than " + std::to_string(cols) + ", holds " +
                                         std::to_string(column) + " after " + std::to_string(previous));
     }
     previous = column;
@@ -70,7 +70,7 @@ std::vector<std::int32_t> read_outlier_columns(const PartReader& parts, const fi
   return columns;
 }
 
-// First index whose exponent bits are all ones (infinity or NaN), or count.
+// Returns the first index whose exponent bits are all ones (infinity or NaN), or `count`.
 template <typename Word>
 std::size_t first_not_finite(const std::byte* bytes, std::size_t count, Word exponent) {
   const auto is_bad = [=](std::size_t i) {
@@ -92,7 +92,7 @@ std::size_t first_not_finite(const std::byte* bytes, std::size_t count, Word exp
   return first;
 }
 
-/// The 16-bit scales that those of 8 bits in `view` stand for, [rows][groups].
+/// Returns the 16-bit scales for the 8-bit ones in `view`, [rows][groups].
 std::vector<std::uint16_t> decode_all_scales(const PartReader& parts, const QuantizedView& view) {
   const std::size_t width = view.groups();
   std::vector<std::uint16_t> scales(view.scale_codes.size());

@@ -1,4 +1,4 @@
-// A quantized matrix, and its parts in a checkpoint: names, types and shapes. docs/format.md specifies them.
+// A quantized matrix and its tensors in a checkpoint: names, types and shapes. docs/format.md specifies them.
 #ifndef BALLAST_FORMATS_QUANTIZED_TENSOR_H_
 #define BALLAST_FORMATS_QUANTIZED_TENSOR_H_
 
@@ -15,10 +15,10 @@
 
 namespace ballast::formats {
 
-/// Owner of what a QuantizedView shows.
+/// A quantized matrix with its memory.
 struct QuantizedTensor {
   QuantizedTensor() = default;
-  explicit QuantizedTensor(const QuantizedView& view);  ///< a copy of all parts
+  explicit QuantizedTensor(const QuantizedView& view);  ///< copies all parts
 
   std::size_t rows = 0;
   std::size_t cols = 0;
@@ -38,16 +38,16 @@ struct QuantizedTensor {
   QuantizedView view() const;
 };
 
-/// Unpacks the codes of row `row`; `codes` has cols.
+/// Unpacks the codes of row `row`; `codes` has `cols` elements.
 void unpack_row(const QuantizedView& matrix, std::size_t row, std::span<std::uint8_t> codes);
 
 /// Returns the scales of a row's groups, [groups()].
 std::vector<float> group_scales(const QuantizedView& matrix, std::size_t row);
 
-/// Returns the zero points of a row's groups, [groups()]; of a codebook those of its values.
+/// Returns the zero points of a row's groups, [groups()]; with a codebook, those of its values.
 std::vector<std::uint8_t> group_zeros(const QuantizedView& matrix, std::size_t row);
 
-/// What the parts of a quantized matrix depend on.
+/// The properties of a quantized matrix that determine its tensors.
 struct QuantizedShape {
   std::size_t rows = 0;
   std::size_t cols = 0;
@@ -57,25 +57,25 @@ struct QuantizedShape {
   DType outlier_type = DType::kF16;
 };
 
-/// The tensors that hold such a matrix of `module` on disk, in the order in which they are written.
+/// Returns the tensors that store such a matrix of `module`, in the order in which they are written.
 std::vector<files::TensorPlan> quantized_plans(const std::string& module, const QuantizedShape& shape);
 
-/// The same with what they hold.
+/// A tensor with its bytes.
 struct QuantizedPart {
   files::TensorPlan plan;
   std::span<const std::byte> bytes;
 };
 std::vector<QuantizedPart> quantized_parts(const std::string& module, const QuantizedView& view);
 
-/// Those of them that a checkpoint has.
+/// Returns the names of those tensors that a checkpoint has.
 std::vector<std::string> quantized_tensor_names(const files::Checkpoint& checkpoint, const std::string& module);
 
-/// A quantized matrix as it lies in a checkpoint, checked. Valid as long as the checkpoint: large parts stay in its
-/// map.
+/// A quantized matrix in a checkpoint, after the checks. Valid as long as the checkpoint, because large parts are not
+/// copied out of its memory map.
 class StoredQuantizedTensor {
  public:
-  /// Throws Error naming file and tensor where types, shapes or values (finite scales, ascending columns) are not what
-  /// docs/format.md says.
+  /// Throws Error with file and tensor if types, shapes or values (finite scales, ascending columns) are not as
+  /// docs/format.md specifies.
   StoredQuantizedTensor(const files::Checkpoint& checkpoint, const std::string& module, const WeightFormat& format,
                         std::size_t rows, std::size_t cols);
   StoredQuantizedTensor(const StoredQuantizedTensor&) = delete;
@@ -83,14 +83,14 @@ class StoredQuantizedTensor {
 
   const QuantizedView& view() const { return view_; }
 
-  /// Tells the kernel that the large parts are not needed for now.
+  /// Tells the kernel that the large parts are not needed at present.
   void release() const;
 
  private:
   const files::Checkpoint& checkpoint_;
   std::string module_;
   QuantizedView view_;
-  std::vector<std::uint16_t> decoded_scales_;  ///< of those that have 8 bits
+  std::vector<std::uint16_t> decoded_scales_;  ///< if the stored ones have 8 bits
   std::vector<std::int32_t> outlier_columns_;
 };
 

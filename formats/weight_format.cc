@@ -34,7 +34,7 @@ constexpr std::array<std::size_t, 4> kGroupSizes = {32, 64, 128, 0};
 
 constexpr std::array<std::size_t, 3> kCodebookGroupSizes = {32, 64, 128};
 
-/// Returns "nl7, nl6, nl5 and nl4", the most bits first.
+/// Returns "nl7, nl6, nl5 and nl4": in descending order of bits.
 std::string codebook_names() {
   std::string names;
   for (std::size_t row = kCodebooks.size(); row-- > 0;) {
@@ -102,7 +102,7 @@ WeightFormat parse_format(std::string_view name) {
     for (const std::size_t group_size : kGroupSizes) {
       for (const bool symmetric : {true, false}) {
         for (const int scale_bits : {16, 8}) {
-          if (scale_bits == 8 && group_size == 0) continue;  // its one scale per row has nothing to be shared with
+          if (scale_bits == 8 && group_size == 0) continue;  // one scale per row cannot be divided
           const WeightFormat format = {.kind = Kind::kInteger,
                                        .bits = bits,
                                        .group_size = group_size,

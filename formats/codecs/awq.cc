@@ -1,4 +1,4 @@
-// AWQ as its GEMM kernels have it: 4 bits, eight rows to a word, in an order of their own.
+// AWQ in the layout of its GEMM kernels: 4 bits, eight rows to a word, in a special order.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -24,7 +24,8 @@ constexpr int kAwqBits = 4;
 constexpr std::size_t kAwqRowsOfWord = 8;
 constexpr std::size_t kUsualAwqGroupSize = 128;
 
-/// Returns where a row's code is in the words of all rows: nibble i of a word has row 0, 2, 4, 6, 1, 3, 5, 7 of eight.
+/// Returns the position of a row's code in the words of all rows: nibbles 0 to 7 of a word contain rows 0, 2, 4, 6, 1,
+/// 3, 5, 7 of eight.
 std::size_t awq_position(std::size_t row) {
   constexpr std::array<std::size_t, kAwqRowsOfWord> kNibbles = {0, 4, 1, 5, 2, 6, 3, 7};
   return row / kAwqRowsOfWord * kAwqRowsOfWord + kNibbles[row % kAwqRowsOfWord];
@@ -38,8 +39,8 @@ void put_awq_code(std::uint8_t code, std::uint32_t* words, std::size_t row) {
   put_code(code, words, 1, awq_position(row), kAwqBits);
 }
 
-/// AutoAWQ divides the output of an activation by a tensor of its own where no matrix before it can take that over
-/// (StarCoder2, Falcon): the forward pass here has no such step.
+/// Refuses scaled activations: where no previous matrix can take over the scales (StarCoder2, Falcon), AutoAWQ divides
+/// the output of an activation by a tensor, and the forward pass here has no such step.
 void refuse_scaled_activation(const Checkpoint& checkpoint, const std::string& module) {
   const std::string scales = module.substr(0, module.rfind('.') + 1) + "act.scales";
   if (!checkpoint.contains(scales)) return;
@@ -126,7 +127,7 @@ class AwqReader : public CodecReader {
     return parts;
   }
 
-  std::size_t group_size_ = 0;  ///< 0: a group for each row
+  std::size_t group_size_ = 0;  ///< 0: each row is one group
 };
 
 class AwqWriter : public CodecWriter {
@@ -136,7 +137,7 @@ class AwqWriter : public CodecWriter {
 
   WeightFormat fitting(const WeightFormat& format, bool int8_activations) const override {
     refuse_int8_activations(int8_activations, name());
-    if (format.bits != kAwqBits) throw Error(name(), "has weights of 4 bits alone: choose w4a16");
+    if (format.bits != kAwqBits) throw Error(name(), "supports only 4-bit weights: choose w4a16");
     return {.bits = kAwqBits,
             .group_size = format.group_size == 0 ? kUsualAwqGroupSize : format.group_size,
             .symmetric = false};
@@ -154,7 +155,7 @@ class AwqWriter : public CodecWriter {
   void check_together(const PlannedModel& model) const override {
     const std::size_t size = group_size(model);
     for (const PlannedMatrix& matrix : model.quantized) {
-      if (matrix.format.group_size != size) throw Error(matrix.name, "AWQ has one size of groups for all");
+      if (matrix.format.group_size != size) throw Error(matrix.name, "AWQ has the same group size for all matrices");
     }
   }
 
@@ -172,7 +173,7 @@ class AwqWriter : public CodecWriter {
   }
 
  private:
-  /// Returns that of all matrices.
+  /// Returns the group size that all matrices have.
   static std::size_t group_size(const PlannedModel& model) {
     return model.quantized.empty() ? kUsualAwqGroupSize : model.quantized.front().format.group_size;
   }

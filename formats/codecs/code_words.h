@@ -1,4 +1,4 @@
-// Codes in little-endian 32-bit words, as most programs pack them: a dense string of bits, the first code lowest.
+// Codes in little-endian 32-bit words, the packing of most programs: a dense string of bits, the first code lowest.
 #ifndef BALLAST_FORMATS_CODECS_CODE_WORDS_H_
 #define BALLAST_FORMATS_CODECS_CODE_WORDS_H_
 

@@ -1,6 +1,6 @@
-// A codec is one program's way of storing matrices of codes in a checkpoint. Each is a file of this folder, in which
-// reading and writing are side by side: how its config.json is recognized, which tensors a matrix has, what its codes
-// mean, and what it cannot hold.
+// A codec is one program's way of storing matrices of codes in a checkpoint. Each codec is one file in this folder,
+// with reading and writing: how its config.json is recognized, which tensors a matrix has, what its codes mean, and
+// which matrices it cannot hold.
 #ifndef BALLAST_FORMATS_CODECS_CODEC_H_
 #define BALLAST_FORMATS_CODECS_CODEC_H_
 
@@ -27,8 +27,8 @@ namespace ballast::formats {
 /// A matrix [rows = outputs, cols = inputs] whose scales were read and are finite. It reads from the checkpoint, which
 /// must outlive it. Both functions may be called from several threads.
 struct CodecMatrix {
-  std::optional<kernels::CodeLayout> form;  ///< a layout of kernels that holds the same values exactly; else none
-  kernels::QuantizedRowReader read_row;     ///< only where there is a form
+  std::optional<kernels::CodeLayout> form;  ///< a kernel layout with exactly the same values, if there is one
+  kernels::QuantizedRowReader read_row;     ///< set if `form` is
   std::function<void(std::size_t row, float* dst)> decode_row;
 };
 
@@ -47,7 +47,7 @@ class CodecReader {
   virtual bool has(const files::Checkpoint& checkpoint, const std::string& module) const = 0;
 
   /// Returns the number of outputs that the shapes of a module's tensors give; the functions below check the rest.
-  /// Precondition of this and all below: has() the module.
+  /// Precondition here and below: has() is true for the module.
   virtual std::size_t stored_rows(const files::Checkpoint& checkpoint, const std::string& module) const = 0;
 
   /// Returns the tensors of a matrix [rows, cols] after a check of all names, types and shapes, which reads no values.
@@ -60,19 +60,19 @@ class CodecReader {
                              std::size_t cols) const = 0;
 };
 
-/// A quantized matrix as it is planned, before there are values.
+/// A quantized matrix of a plan, which has no values yet.
 struct PlannedMatrix {
-  std::string name;  ///< of the module in Hugging Face's words: "model.layers.0.mlp.up_proj"
+  std::string name;  ///< of the module, as Hugging Face names it: "model.layers.0.mlp.up_proj"
   std::size_t rows = 0;
   std::size_t cols = 0;
   WeightFormat format;
   bool is_head = false;
 };
 
-/// What a configuration says of a whole model.
+/// The description of a whole model that configuration() needs.
 struct PlannedModel {
   std::vector<PlannedMatrix> quantized;
-  std::vector<std::string> plain_linears;  ///< the linears that stay floats, in the order of the file
+  std::vector<std::string> plain_linears;  ///< linears that remain in floating point, in the order of the file
 };
 
 /// A tensor with its bytes.
@@ -81,22 +81,22 @@ struct EncodedTensor {
   std::vector<std::byte> bytes;
 };
 
-/// Writes matrices of codes. Has no state, thread-safe.
+/// Writes matrices of codes. Stateless, thread-safe.
 class CodecWriter {
  public:
   virtual ~CodecWriter() = default;
 
-  /// "compressed-tensors", for messages.
+  /// Returns the name for messages, as "compressed-tensors".
   virtual std::string name() const = 0;
 
   /// Returns the formats that a search may give to a matrix; empty: all matrices have the recipe's format.
   virtual std::vector<WeightFormat> candidates() const = 0;
 
-  /// Returns the format that takes the place of a recipe's format of integers. `int8_activations`: the inputs of the
-  /// matrices are INT8, too. Throws Error where this program does not multiply the two with each other.
+  /// Returns the format to use instead of a recipe's integer format. `int8_activations`: the inputs of the matrices are
+  /// INT8, too. Throws Error if this program cannot multiply the two.
   virtual WeightFormat fitting(const WeightFormat& format, bool int8_activations) const = 0;
 
-  /// Returns the format that takes the place of one that the user names for a matrix; not for floats. Throws Error as
+  /// Returns the format to use instead of one that the user names for a matrix; not called for floats. Throws Error as
   /// fitting() does.
   virtual WeightFormat named(const WeightFormat& format, bool /*int8_activations*/) const { return format; }
 
@@ -104,43 +104,43 @@ class CodecWriter {
   /// them.
   virtual bool ties_formats() const { return true; }
 
-  /// Returns whether a head that is no embedding is quantized, and whether an embedding is.
+  /// Returns whether a head that is not the embedding is quantized, and whether an embedding is.
   virtual bool quantizes_head() const = 0;
   virtual bool quantizes_embedding() const { return false; }
 
-  /// Returns whether a matrix fits: its format and its shape.
+  /// Returns whether this codec can store the matrix, by its format and shape.
   virtual bool holds(const PlannedMatrix& matrix) const = 0;
 
-  /// Throws Error where configuration() cannot describe matrices together that holds() accepts one by one.
+  /// Throws Error if configuration() cannot describe matrices together, each of which holds() accepts.
   virtual void check_together(const PlannedModel& /*model*/) const {}
 
   /// Returns the tensors of a matrix, without its bias; `scale_type` is the type of scales. Precondition: holds().
   virtual std::vector<files::TensorPlan> tensors(const PlannedMatrix& matrix, DType scale_type) const = 0;
 
-  /// Returns the same tensors with their bytes. Precondition: `codes` has the matrix's shape and format.
+  /// Returns those tensors with their bytes. Precondition: `codes` has the matrix's shape and format.
   std::vector<EncodedTensor> encode(const PlannedMatrix& matrix, const CodeMatrix& codes, DType scale_type) const;
 
-  /// Returns the fields of config.json that hold what configuration() returns.
+  /// Returns the fields of config.json in which configuration() is stored.
   virtual std::vector<std::string> configuration_keys() const { return {"quantization_config"}; }
 
   /// Returns the description of a model's quantization. Precondition: check_together() accepted the model.
   virtual nlohmann::json configuration(const PlannedModel& model, bool int8_activations) const = 0;
 
  private:
-  /// Returns the bytes of each of tensors().
+  /// Returns the bytes of each tensor of tensors().
   virtual std::vector<std::vector<std::byte>> contents(const PlannedMatrix& matrix, const CodeMatrix& codes,
                                                        DType scale_type) const = 0;
 };
 
-/// One program's codec.
+/// The codec of one program.
 struct Codec {
   /// Returns whether this program wrote the object `quantization_config` or `quantization` of a config.json.
   bool (*detect)(const files::JsonReader& quantization);
 
-  /// Throws Error where the object asks for something that ballast does not read.
+  /// Throws Error if the object requires something that ballast does not support.
   std::unique_ptr<const CodecReader> (*make_reader)(const files::JsonReader& quantization);
 
-  const CodecWriter* writer = nullptr;  ///< null: ballast reads these files only
+  const CodecWriter* writer = nullptr;  ///< null if ballast only reads these files
 };
 
 extern const Codec kCompressedTensorsCodec;
@@ -149,8 +149,8 @@ extern const Codec kAwqCodec;
 extern const Codec kMlxCodec;
 extern const Codec kFp8Codec;
 
-/// Returns a reader for the program that quantized a checkpoint, by its config.json; null where no codec knows it.
-/// Throws Error for settings that ballast does not read.
+/// Returns a reader for the program that quantized a checkpoint, according to its config.json; null if no codec
+/// recognizes it. Throws Error for settings that ballast does not read.
 std::unique_ptr<const CodecReader> detect_codec(const files::JsonReader& config);
 
 }  // namespace ballast::formats

@@ -1,4 +1,4 @@
-// What several writers have in common.
+// Functions that several codecs share.
 #ifndef BALLAST_FORMATS_CODECS_CODEC_PARTS_H_
 #define BALLAST_FORMATS_CODECS_CODEC_PARTS_H_
 
@@ -13,21 +13,21 @@
 
 namespace ballast::formats {
 
-/// A size as shapes have it.
+/// Converts a size to the type of shapes.
 inline std::int64_t axis(std::size_t size) {
   return static_cast<std::int64_t>(size);
 }
 
-/// Returns the groups of a row.
+/// Returns how many groups a row has.
 std::size_t groups_of(const PlannedMatrix& matrix);
 
-/// Returns the format of the most weights; nullopt where no matrix is quantized.
+/// Returns the format that most weights have; nullopt if no matrix is quantized.
 std::optional<WeightFormat> most_common_format(const PlannedModel& model);
 
 /// Returns the symmetric formats of 4 and 8 bits, which servers multiply fast.
 std::vector<WeightFormat> symmetric_formats();
 
-/// Throws Error where inputs are INT8 that `program` keeps in 16 bits.
+/// Throws Error if activations are INT8, because `program` keeps them in 16 bits.
 void refuse_int8_activations(bool int8_activations, const std::string& program);
 
 template <typename T>

@@ -1,4 +1,4 @@
-// compressed-tensors: a dense string of bits for each row, bytes where activations are INT8, too, or 8-bit floats.
+// compressed-tensors: a bit string for each row, or bytes if activations are INT8 as well, or 8-bit floats.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -27,7 +27,7 @@ using nlohmann::json;
 constexpr int kByteBits = 8;
 constexpr std::uint8_t kMiddleOfByte = 128;
 
-/// The tensors of one matrix, checked.
+/// The tensors of one matrix, after the checks.
 struct CompressedParts {
   WeightScheme scheme;
   bool packed = false;
@@ -113,13 +113,13 @@ class CompressedTensorsReader : public CodecReader {
     return *scheme;
   }
 
-  /// The only one that fits the tensors' shapes.
+  /// Returns the only scheme that fits the tensors' shapes.
   WeightScheme integer_scheme(const ModuleTensors& tensors, const CompressedParts& parts, std::size_t cols) const {
     const WeightScheme* found = nullptr;
     for (const WeightScheme& scheme : schemes_) {
       const bool codes_fit = !parts.packed || axis_size(parts.codes, 1) == words_of_codes(cols, scheme.bits);
       const std::size_t groups = scheme.group_size == 0 ? 1 : round_up_division(cols, scheme.group_size);
-      // Earlier versions wrote zero points of symmetric codes, too.
+      // Earlier versions also wrote zero points for symmetric codes.
       const bool has_zeros = tensors.contains("weight_zero_point");
       if (scheme.is_float || !codes_fit || groups != parts.groups || (!scheme.symmetric && !has_zeros)) continue;
       const bool alike = found != nullptr && (!parts.packed || found->bits == scheme.bits) &&
@@ -159,7 +159,7 @@ class CompressedTensorsReader : public CodecReader {
     return parts;
   }
 
-  /// Packed as the codes are, or a byte for each as earlier versions have them.
+  /// Returns the zero points, packed as the codes are, or (in earlier versions) one byte each.
   static TensorView checked_zeros(const ModuleTensors& tensors, const CompressedParts& parts, std::size_t rows) {
     TensorView zeros = tensors.get("weight_zero_point", {DType::kI8, DType::kI32});
     if (zeros.dtype == DType::kI32) {
@@ -191,7 +191,7 @@ class CompressedTensorsReader : public CodecReader {
     if (!parts.column_group) return {};
     std::vector<std::int32_t> groups(cols);
     std::memcpy(groups.data(), parts.column_group->bytes.data(), cols * sizeof(std::int32_t));
-    if (std::ranges::all_of(groups, [](std::int32_t group) { return group == -1; })) return {};  // not in use
+    if (std::ranges::all_of(groups, [](std::int32_t group) { return group == -1; })) return {};  // unused
     for (const std::int32_t group : groups) {
       if (group < 0 || static_cast<std::size_t>(group) >= parts.groups) {
         tensors.fail("weight_g_idx", "names group " + std::to_string(group) + " of " + std::to_string(parts.groups));
@@ -200,7 +200,7 @@ class CompressedTensorsReader : public CodecReader {
     return groups;
   }
 
-  /// As the codes are: from 0 on, where bytes in the file are around 0.
+  /// Returns zero points that start from 0, as the codes do; in the file, bytes are centred on 0.
   static std::vector<std::uint8_t> zeros_of(const ModuleTensors& tensors, const CompressedParts& parts,
                                             std::size_t rows) {
     if (!parts.zeros) return {};
@@ -242,7 +242,7 @@ class CompressedTensorsReader : public CodecReader {
 
 constexpr std::array kCompressedBits = {4, 5, 6, 8};
 
-/// The format of W8A8: one scale for each row, a byte for each weight.
+/// Returns whether the format is that of W8A8: one scale per row, one byte per weight.
 bool is_unpacked(const WeightFormat& format) {
   return format.bits == kByteBits && format.group_size == 0;
 }
@@ -258,16 +258,16 @@ class CompressedTensorsWriter : public CodecWriter {
       return {.bits = format.bits, .group_size = format.group_size == 0 ? 128 : format.group_size};
     }
     if (format.bits == kByteBits) return {.bits = kByteBits, .group_size = 0};
-    throw Error(name(), "has no INT8 activations beside weights of " + std::to_string(format.bits) +
+    throw Error(name(), "has no INT8 activations with weights of " + std::to_string(format.bits) +
                             " bits: choose w4a16, w8a16 or w8a8");
   }
 
-  /// The activations are the same for all matrices of a file.
+  /// All matrices of a file have the same activations.
   WeightFormat named(const WeightFormat& format, bool int8_activations) const override {
     if (int8_activations) return fitting(format, int8_activations);
     if (is_unpacked(format)) {
-      throw Error(name(), "has one scale for each row beside INT8 activations alone: name a size of groups for " +
-                              format_name(format));
+      throw Error(name(),
+                  "has one scale per row only with INT8 activations: name a group size for " + format_name(format));
     }
     return format;
   }
@@ -308,7 +308,8 @@ class CompressedTensorsWriter : public CodecWriter {
       if (int8_activations) {
         activations = {{"num_bits", 8}, {"type", "int"}, {"symmetric", true}, {"strategy", "token"}, {"dynamic", true}};
       }
-      // The class is enough where all linears have one scheme; else names, which come before expressions and classes.
+      // If all linears have one scheme, the class is sufficient; otherwise each linear is named. Names have precedence
+      // over expressions and classes.
       groups["group_" + std::to_string(groups.size())] = {
           {"targets", modules.size() == 1 ? std::vector<std::string>{"Linear"} : names},
           {"weights", weights},

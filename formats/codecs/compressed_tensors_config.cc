@@ -47,7 +47,7 @@ WeightScheme read_scheme(const files::JsonReader& weights) {
   return scheme;
 }
 
-/// Rotations of weights that were undone at run time would have to be run.
+/// Refuses rotations of weights that would have to be undone at run time.
 void refuse_transforms(const files::JsonReader& quantization) {
   if (!quantization.has("transform_config")) return;
   const files::JsonReader transforms = quantization.object("transform_config");
@@ -56,7 +56,7 @@ void refuse_transforms(const files::JsonReader& quantization) {
   }
 }
 
-/// Zeros that were left out, with a mask.
+/// Refuses weights that are stored without their zeros, with a mask.
 void refuse_sparsity(const files::JsonReader& quantization) {
   if (!quantization.has("sparsity_config")) return;
   const files::JsonReader sparsity = quantization.object("sparsity_config");

@@ -1,4 +1,4 @@
-// What a compressed-tensors config.json says about the weights that its modules may have.
+// The weight schemes in the config.json of a compressed-tensors checkpoint.
 #ifndef BALLAST_FORMATS_CODECS_COMPRESSED_TENSORS_CONFIG_H_
 #define BALLAST_FORMATS_CODECS_COMPRESSED_TENSORS_CONFIG_H_
 
@@ -15,14 +15,14 @@ struct WeightScheme {
   bool is_float = false;
   int bits = 8;
   bool symmetric = true;
-  std::size_t group_size = 0;       ///< 0: a scale for each row, or one for all
-  std::optional<ScaleBlock> block;  ///< of floats
+  std::size_t group_size = 0;       ///< 0: one scale per row, or for the whole matrix
+  std::optional<ScaleBlock> block;  ///< for floats
 
   bool operator==(const WeightScheme&) const = default;
 };
 
-/// Those of all `config_groups`; which of them a module has shows in the shapes of its tensors. Throws Error for what
-/// ballast does not read.
+/// Returns the schemes of all `config_groups`; the shapes of a module's tensors determine which one it has. Throws
+/// Error for schemes that ballast does not support.
 std::vector<WeightScheme> read_weight_schemes(const files::JsonReader& quantization);
 
 }  // namespace ballast::formats

@@ -1,4 +1,4 @@
-// Matrices of 8-bit floats with scales: of the whole matrix, of each row, or of each block of rows and columns.
+// Matrices of 8-bit floats with one scale for the whole matrix, for each row, or for each block of rows and columns.
 #ifndef BALLAST_FORMATS_CODECS_FLOAT8_H_
 #define BALLAST_FORMATS_CODECS_FLOAT8_H_
 
@@ -11,7 +11,7 @@
 
 namespace ballast::formats {
 
-/// Rows and columns that share a scale.
+/// The rows and columns that share a scale.
 struct ScaleBlock {
   std::size_t rows = 0;
   std::size_t cols = 0;
@@ -19,16 +19,17 @@ struct ScaleBlock {
   bool operator==(const ScaleBlock&) const = default;
 };
 
-/// An E4M3 value without infinities ("fn"): a sign, 4 bits of exponent with a bias of 7, 3 of mantissa. Both codes with
-/// all other bits set are NaN.
+/// Returns the value of an E4M3 code without infinities ("fn"): a sign, 4 bits of exponent with a bias of 7, 3 bits of
+/// mantissa. The two codes with all other bits set are NaN.
 float float8_value(std::uint8_t code);
 
-/// Checks types and shapes of `weight` and its scales, in the tensor `scale_part`: one value, one for each row or,
-/// where there is a block, one for each of these. Throws Error.
+/// Checks the types and shapes of `weight` and of its scales, in the tensor `scale_part`: one scale, one per row or, if
+/// `block` is set, one per block. Throws Error.
 void check_float8(const ModuleTensors& tensors, std::string_view scale_part, std::size_t rows, std::size_t cols,
                   const ScaleBlock* block);
 
-/// The matrix after that check: w = value * scale. Kernels do not multiply such codes, it is always decoded.
+/// Returns the matrix (w = value * scale), which must have passed check_float8(). Kernels cannot multiply these codes,
+/// so it is always decoded.
 CodecMatrix float8_matrix(const ModuleTensors& tensors, std::string_view scale_part, std::size_t rows, std::size_t cols,
                           const ScaleBlock* block);
 

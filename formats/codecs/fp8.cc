@@ -1,4 +1,5 @@
-// FP8 as DeepSeek ships it: E4M3 with a scale for each block of 128 x 128; and with one scale, or one for each row.
+// FP8 as published by DeepSeek: E4M3 with a scale for each block of 128 x 128. Also with one scale, or one for each
+// row.
 #include <optional>
 
 #include "formats/codecs/codec.h"
@@ -47,7 +48,7 @@ class Fp8Reader : public CodecReader {
   }
 
  private:
-  /// What weights are multiplied by, under either name.
+  /// Returns the name of the tensor that weights are multiplied by, which has one of two names.
   static std::string_view scale_part(const ModuleTensors& tensors) {
     return tensors.contains("weight_scale") ? "weight_scale" : "weight_scale_inv";
   }

@@ -1,4 +1,4 @@
-// GPTQ: codes packed along the columns of [cols, rows], zero points along its rows, a group's number for each column.
+// GPTQ: codes packed along the columns of [cols, rows], zero points along the rows, and a group number for each column.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -22,7 +22,7 @@ using nlohmann::json;
 constexpr std::array kGptqBits = {2, 3, 4, 8};
 constexpr std::size_t kUsualGptqGroupSize = 128;
 
-/// Version 1 of the format stores a zero point less one; 0 wraps around.
+/// Adds one to a zero point: version 1 of the format stores it less one, and 0 wraps around.
 unsigned with_one_more(unsigned stored, int bits) {
   return (stored + 1) & ((1U << static_cast<unsigned>(bits)) - 1);
 }
@@ -126,7 +126,8 @@ class GptqReader : public CodecReader {
     return parts;
   }
 
-  /// Of a module that may have others than most; those of config.json where none gives so many words.
+  /// Returns the bits of a module's codes, which may differ from those of most modules; those of config.json if no
+  /// number of bits gives this number of words.
   int bits_of(std::size_t words, std::size_t cols) const {
     for (const int bits : kGptqBits) {
       if (words_of_codes(cols, bits) == words) return bits;
@@ -134,7 +135,7 @@ class GptqReader : public CodecReader {
     return bits_;
   }
 
-  /// Empty where groups are what neighbours share.
+  /// Returns the group of each column; empty if neighbouring columns form the groups.
   static std::vector<std::int32_t> column_groups(const ModuleTensors& tensors, const Parts& parts, std::size_t cols) {
     if (!parts.column_group) return {};
     std::vector<std::int32_t> groups(cols);
@@ -151,9 +152,9 @@ class GptqReader : public CodecReader {
   }
 
   bool zeros_less_one_ = true;
-  bool exceptions_ = false;  ///< modules may have other bits and groups
+  bool exceptions_ = false;  ///< some modules may have other bits and groups
   int bits_ = 4;
-  std::size_t group_size_ = 0;  ///< 0: a group for each row
+  std::size_t group_size_ = 0;  ///< 0: each row is one group
 };
 
 /// Writes version 1.
@@ -173,7 +174,7 @@ class GptqWriter : public CodecWriter {
   bool holds(const PlannedMatrix& matrix) const override {
     const WeightFormat& format = matrix.format;
     const bool integers = format.is_integer() && (format.bits == 4 || format.bits == 8);
-    constexpr std::size_t kRowsOfWord = 8;  // of 4 bits
+    constexpr std::size_t kRowsOfWord = 8;  // at 4 bits
     return integers && format.symmetric && format.scale_bits == 16 && format.group_size != 0 &&
            matrix.cols % format.group_size == 0 && matrix.rows % kRowsOfWord == 0;
   }
@@ -213,7 +214,8 @@ class GptqWriter : public CodecWriter {
   }
 
  private:
-  /// Matches the module, and the one that servers fuse of it and its neighbours, which have the same format.
+  /// Returns an expression that matches the module, and the one into which servers fuse it and its neighbours, which
+  /// have the same format.
   static std::string fused_pattern(const std::string& name) {
     const std::size_t dot = name.rfind('.');
     std::string last = name.substr(dot + 1);

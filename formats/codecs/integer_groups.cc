@@ -17,8 +17,7 @@ using kernels::CodeLayout;
 using kernels::FloatType;
 using kernels::QuantizedRow;
 
-constexpr std::size_t kGroupColumns =
-    32;  ///< the most that share a minimum in the kernels, whose blocks are of so many
+constexpr std::size_t kGroupColumns = 32;  ///< the most columns that share a minimum in the kernels: a block's
 
 bool survives(std::span<const float> values, FloatType type) {
   constexpr std::size_t kChunk = 256;
@@ -48,20 +47,20 @@ int middle_of(int bits) {
   return 1 << (bits - 1);
 }
 
-/// Whether every zero is that of symmetric codes, and need not be kept.
+/// Returns whether all zeros are those of symmetric codes, and need not be stored.
 bool is_symmetric(const IntegerGroups& groups) {
   const int middle = middle_of(groups.bits);
   return std::ranges::all_of(groups.zeros, [&](std::uint8_t zero) { return zero == middle; });
 }
 
-/// Whether every offset is that of symmetric codes, as MLX says them: -2^(bits-1) times the scale.
+/// Returns whether all offsets are those of symmetric codes in MLX's form: -2^(bits-1) times the scale.
 bool has_symmetric_offsets(const IntegerGroups& groups) {
   const auto middle = static_cast<float>(middle_of(groups.bits));
   return std::ranges::equal(groups.offsets, groups.scales,
                             [middle](float offset, float scale) { return offset == -middle * scale; });
 }
 
-/// Inputs get a scale for each group of the weights: those of a whole row would share one.
+/// Returns the size of the groups in the kernels. Inputs get a scale for each of these, so large groups are divided.
 std::size_t kernel_group(const IntegerGroups& groups) {
   if (!groups.offsets.empty()) return kGroupColumns;
   for (const std::size_t size : {4 * kGroupColumns, 2 * kGroupColumns, kGroupColumns}) {
@@ -70,7 +69,7 @@ std::size_t kernel_group(const IntegerGroups& groups) {
   return groups.group_size;
 }
 
-/// The columns by their groups, where these are of one size; empty where they are so already.
+/// Returns the columns ordered by their groups, or nothing for groups of different sizes. Empty without column_group.
 std::optional<std::vector<std::int32_t>> order_by_groups(const IntegerGroups& groups) {
   std::vector<std::int32_t> order(groups.column_group.size());
   std::iota(order.begin(), order.end(), 0);
@@ -104,14 +103,14 @@ std::optional<CodeLayout> exact_form(const IntegerGroups& groups) {
                     .column_order = *std::move(order)};
 }
 
-/// The values of the groups that a row's own `count` are cut into.
+/// Repeats the values of groups for the `count` groups into which a row's groups are divided.
 template <typename Value>
 void write_parts(const Value* values, std::size_t count, std::vector<Value>& dst) {
   const std::size_t parts = (dst.size() + count - 1) / count;
   for (std::size_t i = 0; i < dst.size(); ++i) dst[i] = values[i / parts];
 }
 
-/// The same in 16 bits, which hold them exactly.
+/// Does the same in 16 bits, which represent the values exactly.
 void write_halves(const float* values, std::size_t count, FloatType type, std::vector<std::uint16_t>& dst) {
   std::vector<std::uint16_t> halves(count);
   kernels::from_float(values, count, type, halves.data());
@@ -132,7 +131,7 @@ void write_row(const IntegerGroups& groups, const CodeLayout& form, std::size_t 
   write_halves(groups.scales.data() + row * count, count, type, dst.scales);
   if (form.offset == CodeLayout::Offset::kMinimums) {
     write_halves(groups.offsets.data() + row * count, count, type, dst.minimums);
-    for (std::uint16_t& minimum : dst.minimums) minimum ^= kSign;  // here it is added, there it is taken off
+    for (std::uint16_t& minimum : dst.minimums) minimum ^= kSign;  // the kernels subtract minimums, offsets are added
   } else if (form.offset == CodeLayout::Offset::kZeros) {
     write_parts(groups.zeros.data() + row * count, count, dst.zeros);
   } else {
@@ -163,7 +162,7 @@ std::string integer_type_name(std::string_view program, int bits, std::size_t gr
 }
 
 CodecMatrix codec_matrix(IntegerGroups groups) {
-  // In 16 bits both ways to say it give the same values.
+  // In 16 bits, both forms have the same values.
   if (has_symmetric_offsets(groups) && exact_type(groups)) groups.offsets.clear();
   const auto shared = std::make_shared<const IntegerGroups>(std::move(groups));
   CodecMatrix matrix;

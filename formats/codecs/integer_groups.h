@@ -1,4 +1,4 @@
-// What GPTQ, AWQ, MLX and compressed-tensors have in common: integers in groups of columns that share a scale.
+// Integers in groups of columns that share a scale, as GPTQ, AWQ, MLX and compressed-tensors have them.
 #ifndef BALLAST_FORMATS_CODECS_INTEGER_GROUPS_H_
 #define BALLAST_FORMATS_CODECS_INTEGER_GROUPS_H_
 
@@ -19,21 +19,21 @@ struct IntegerGroups {
   std::size_t cols = 0;
   int bits = 4;                            ///< 2 to 8; codes are below 2^bits
   std::size_t group_size = 0;              ///< columns; cols for one group per row
-  std::vector<std::int32_t> column_group;  ///< [cols] where it is not column / group_size, else empty
+  std::vector<std::int32_t> column_group;  ///< [cols] if it is not column / group_size, else empty
   std::vector<float> scales;               ///< [rows][groups()], finite
-  std::vector<std::uint8_t> zeros;         ///< [rows][groups()]; empty: 2^(bits-1), or 0 where there are offsets
+  std::vector<std::uint8_t> zeros;         ///< [rows][groups()]; empty: 2^(bits-1), or 0 if there are offsets
   std::vector<float> offsets;              ///< [rows][groups()], finite, or empty
   std::function<void(std::size_t row, std::uint8_t* codes)> read_codes;  ///< writes [cols], from several threads
 
   std::size_t groups() const { return (cols + group_size - 1) / group_size; }
 };
 
-/// "GPTQ int4-g128"; the group is left out where it is a whole row of `cols`.
+/// Returns a name as "GPTQ int4-g128", without the group size if a whole row of `cols` is one group.
 std::string integer_type_name(std::string_view program, int bits, std::size_t group_size, std::size_t cols);
 
-/// Kernels read 4, 5, 6 or 8 bits and scales of 16 bits. So there is no exact form, and the matrix is decoded, where
-/// scales or offsets fit neither F16 nor BF16, where codes of 7 or 8 bits have offsets that are not those of symmetric
-/// codes, where groups are of fewer than 32 columns, or of different numbers.
+/// Kernels read 4, 5, 6 or 8 bits and 16-bit scales. The matrix has no exact form there, and is decoded, if scales or
+/// offsets fit in neither F16 nor BF16, if codes of 7 or 8 bits have offsets other than those of symmetric codes, or if
+/// groups have fewer than 32 columns or different sizes.
 CodecMatrix codec_matrix(IntegerGroups groups);
 
 }  // namespace ballast::formats

@@ -1,5 +1,5 @@
-// MLX, mode "affine": a dense string of codes for each row, a scale and an offset for each group, and for each
-// module bits and groups of its own.
+// MLX, mode "affine": a bit string for each row, a scale and an offset for each group. Each module can have its own
+// bits and group size.
 #include <set>
 
 #include "formats/codecs/code_words.h"
@@ -25,7 +25,7 @@ class MlxReader : public CodecReader {
  public:
   explicit MlxReader(const files::JsonReader& quantization) {
     add_form(quantization);
-    for (const auto& [name, value] : quantization.members()) {  // modules of another form; false: plain ones
+    for (const auto& [name, value] : quantization.members()) {  // modules with another form; false: not quantized
       if (value.json().is_object()) add_form(value);
     }
   }
@@ -87,7 +87,7 @@ class MlxReader : public CodecReader {
     forms_.insert({bits, quantization.size("group_size")});
   }
 
-  /// The form of a module follows from its shapes: which names config.json gives to modules depends on MLX's classes.
+  /// The form of a module follows from the shapes: the names of modules in config.json depend on MLX's classes.
   Parts checked_parts(const ModuleTensors& tensors, std::size_t rows, std::size_t cols) const {
     Parts parts;
     const std::size_t words = axis_size(tensors.get("weight", {DType::kU32}), 1);
@@ -107,7 +107,7 @@ class MlxReader : public CodecReader {
     return parts;
   }
 
-  std::set<Form> forms_;  ///< that modules have
+  std::set<Form> forms_;  ///< of all modules
 };
 
 json mlx_form(const WeightFormat& format) {
@@ -160,7 +160,7 @@ class MlxWriter : public CodecWriter {
   }
 
  private:
-  /// Codes of whole groups of 32 columns fill words without a gap, as they do ballast's bytes.
+  /// Codes of whole groups of 32 columns fill words without gaps, as they fill ballast's bytes.
   std::vector<std::vector<std::byte>> contents(const PlannedMatrix& /*matrix*/, const CodeMatrix& codes,
                                                DType scale_type) const override {
     const auto& tensor = std::get<AffineTensor>(codes);
@@ -177,7 +177,7 @@ const MlxWriter kMlxWriter{};
 
 }  // namespace
 
-/// MLX names no method: its object has the numbers alone.
+/// MLX names no method: its object contains only numbers.
 const Codec kMlxCodec = {
     .detect =
         [](const files::JsonReader& quantization) {

@@ -1,4 +1,4 @@
-// The tensors of one quantized module, each looked up by the end of its name and checked.
+// The tensors of one quantized module, which are looked up by the end of their names and checked.
 #ifndef BALLAST_FORMATS_CODECS_MODULE_TENSORS_H_
 #define BALLAST_FORMATS_CODECS_MODULE_TENSORS_H_
 
@@ -21,16 +21,16 @@ class ModuleTensors {
 
   bool contains(std::string_view part) const;
 
-  /// Without a check of its shape. Throws Error where it is missing or of another type.
+  /// Returns a tensor without a check of its shape. Throws Error if it is missing or has another type.
   TensorView get(std::string_view part, Types types) const;
 
-  /// Throws Error where the shape is another, too.
+  /// Does the same, and throws Error if the shape is another.
   TensorView get(std::string_view part, Types types, std::initializer_list<std::size_t> shape) const;
 
-  /// The same of a tensor of F16, BF16 or F32.
+  /// Does the same for a tensor of F16, BF16 or F32.
   TensorView get_floats(std::string_view part, std::initializer_list<std::size_t> shape) const;
 
-  /// Its values in F32. Throws Error where one is not finite.
+  /// Returns the values of a tensor in F32. Throws Error if one is not finite.
   std::vector<float> floats(std::string_view part, const TensorView& view) const;
 
   std::string name(std::string_view part) const;
@@ -41,7 +41,7 @@ class ModuleTensors {
   std::string module_;
 };
 
-/// Size of a tensor's axis; 0 where it has none of that number.
+/// Returns the size of a tensor's axis; 0 if it has no such axis.
 std::size_t axis_size(const TensorView& view, std::size_t axis);
 
 }  // namespace ballast::formats

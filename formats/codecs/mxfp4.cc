@@ -14,7 +14,7 @@ constexpr std::size_t kBlockBytes = kMxfp4BlockSize / 2;
 constexpr int kExponentBias = 127;
 constexpr int kNotANumber = 255;
 
-// A sign, two bits of exponent and one of mantissa.
+// A code is a sign, two bits of exponent and one of mantissa.
 constexpr std::array<float, 16> kValues = {0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
                                            -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
 

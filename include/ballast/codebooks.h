@@ -1,5 +1,5 @@
-// The codebooks that weights can be rounded to: the one table of them. A format's name, its rounding, its decoding in
-// the kernels and the readers of files all follow from its row here.
+// The table of the codebooks that weights can be rounded to. The names of formats, rounding, decoding in the kernels
+// and the readers of files all use its rows.
 #ifndef BALLAST_CODEBOOKS_H_
 #define BALLAST_CODEBOOKS_H_
 
@@ -11,33 +11,33 @@
 
 namespace ballast {
 
-/// What the codes of a matrix stand for: evenly spaced values, or the values of a codebook.
+/// The meaning of a matrix's codes: evenly spaced values, or the values of a codebook.
 enum class CodebookId : std::uint8_t { kUniform, kNl4, kNl5, kNl6, kNl7 };
 
-/// Code i stands for values[i] times the scale of its group, which may be negative.
+/// Code i means values[i] times the scale of its group, which may be negative.
 struct Codebook {
   CodebookId id;
-  std::string_view name;                ///< what the names of its formats begin with
+  std::string_view name;                ///< prefix of the names of its formats
   int bits;                             ///< of a code: 2 to 7
   std::span<const std::int8_t> values;  ///< [2^bits], ascending, from -64 to 63; 0 is at 2^(bits - 1)
 };
 
-/// Added to a codebook's values it gives unsigned numbers of kCodebookValueBits bits, of which it is the zero point.
+/// The zero point of a codebook's values as unsigned numbers of kCodebookValueBits bits, to which this constant is
+/// added.
 inline constexpr int kCodebookZero = 64;
 inline constexpr int kCodebookValueBits = 7;
 
 namespace codebook_values {
 
-// Values of nl4 and nl5 are close together where weights are many: of all whole numbers of 7 bits, those of least
-// squared error for normally distributed weights in groups of 32 to 128.
+// Values of nl4 and nl5 are closest where weights are most frequent: of all 7-bit integers, the selection with the
+// smallest squared error for normally distributed weights in groups of 32 to 128.
 inline constexpr std::array<std::int8_t, 16> kNl4 = {-64, -49, -39, -30, -23, -17, -11, -5,
                                                      0,   6,   12,  18,  25,  32,  41,  53};
 inline constexpr std::array<std::int8_t, 32> kNl5 = {-64, -58, -50, -44, -39, -34, -30, -27, -24, -21, -18,
                                                      -15, -12, -9,  -6,  -3,  0,   3,   6,   9,   12,  15,
                                                      18,  21,  24,  27,  30,  34,  38,  43,  48,  55};
 
-/// nl6 has steps of 1 up to this magnitude and steps of 2 above it, so that kernels compute its values and need no
-/// table.
+/// nl6 has steps of 1 up to this magnitude and steps of 2 above, so that kernels compute its values without a table.
 inline constexpr int kNl6Bend = 22;
 inline constexpr std::array<std::int8_t, 64> kNl6 = [] {
   std::array<std::int8_t, 64> values{};
@@ -51,7 +51,7 @@ inline constexpr std::array<std::int8_t, 64> kNl6 = [] {
   return values;
 }();
 
-/// nl7 has every whole number of 7 bits.
+/// nl7 has all 7-bit integers.
 inline constexpr std::array<std::int8_t, 128> kNl7 = [] {
   std::array<std::int8_t, 128> values{};
   for (int i = 0; i < 128; ++i) values[static_cast<std::size_t>(i)] = static_cast<std::int8_t>(i - kCodebookZero);
@@ -60,7 +60,7 @@ inline constexpr std::array<std::int8_t, 128> kNl7 = [] {
 
 }  // namespace codebook_values
 
-/// All codebooks, those with the fewest bits first.
+/// All codebooks, in ascending order of bits.
 inline constexpr std::array kCodebooks = {
     Codebook{CodebookId::kNl4, "nl4", 4, codebook_values::kNl4},
     Codebook{CodebookId::kNl5, "nl5", 5, codebook_values::kNl5},
@@ -68,14 +68,14 @@ inline constexpr std::array kCodebooks = {
     Codebook{CodebookId::kNl7, "nl7", 7, codebook_values::kNl7},
 };
 
-/// Returns a codebook's row. Precondition: `id` is not kUniform.
+/// Returns the row of a codebook. Precondition: `id` is not kUniform.
 constexpr const Codebook& codebook(CodebookId id) {
   std::size_t row = 0;
   while (kCodebooks[row].id != id) ++row;
   return kCodebooks[row];
 }
 
-/// Whether every whole number between a codebook's first and last value is one of its values.
+/// Returns whether the values of a codebook are consecutive integers.
 constexpr bool has_consecutive_values(const Codebook& book) {
   return book.values.back() - book.values.front() + 1 == static_cast<int>(book.values.size());
 }

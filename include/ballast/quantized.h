@@ -1,4 +1,4 @@
-// The weights of a linear layer in the layout that ballast writes to disk. docs/format.md specifies it to the byte.
+// The weights of a linear layer in the layout of ballast's files, which docs/format.md specifies.
 #ifndef BALLAST_QUANTIZED_H_
 #define BALLAST_QUANTIZED_H_
 
@@ -27,11 +27,11 @@ struct QuantizedView {
   std::size_t cols = 0;
   int bits = 8;                                   ///< 4, 5, 6 or 8; with a codebook, the codebook's
   CodebookId codebook = CodebookId::kUniform;     ///< others are symmetric
-  std::size_t group_size = 0;                     ///< columns that share a scale; cols for per-channel
+  std::size_t group_size = 0;                     ///< columns that share a scale; `cols` for one scale per row
   std::span<const std::uint8_t> codes;            ///< [rows][packed_row_bytes(cols, bits)]
   DType scale_type = DType::kF16;                 ///< kF16 or kBF16
   std::span<const std::byte> scales;              ///< [rows][groups()]
-  std::span<const std::uint8_t> scale_codes;      ///< 8-bit scales: [rows][groups()], what `scales` is stored as
+  std::span<const std::uint8_t> scale_codes;      ///< 8-bit scales: [rows][groups()], the stored form of `scales`
   std::span<const std::byte> row_scales;          ///< 8-bit scales: [rows] in scale_type
   std::span<const std::uint8_t> zeros;            ///< [rows][packed_row_bytes(groups(), bits)], empty when symmetric
   std::span<const std::int32_t> outlier_columns;  ///< ascending

@@ -233,7 +233,7 @@ TEST_CASE("outlier columns must ascend inside the matrix") {
     });
   };
   CHECK(with_columns(4, 36) == "no error");
-  CHECK(with_columns(4, 4) == Contains("m.outlier_columns: must ascend and lie below 37, holds 4 after 4"));
+  CHECK(with_columns(4, 4) == Contains("m.outlier_columns: must ascend and be less than 37, holds 4 after 4"));
   CHECK(with_columns(9, 4) == Contains("holds 4 after 9"));
   CHECK(with_columns(-1, 4) == Contains("holds -1 after -1"));
   CHECK(with_columns(4, 37) == Contains("holds 37 after 4"));

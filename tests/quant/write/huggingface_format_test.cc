@@ -314,13 +314,13 @@ TEST_CASE("what such a checkpoint cannot hold is refused before anything is writ
   // Regression: these were refused at the end, or written with a config.json that did not say them.
   ConvertOptions mixed = options_for(OutputFormat::kAwq, "w4a16");
   mixed.recipe.overrides = {{"up_proj", parse_format("int4-g64-asym")}};
-  CHECK(refusal(model, mixed) == Contains("one size of groups for all"));
+  CHECK(refusal(model, mixed) == Contains("the same group size for all"));
   ConvertOptions rows = options_for(OutputFormat::kCompressedTensors, "w4a16");
   rows.recipe.overrides = {{"down_proj", parse_format("int8-channel")}};
   CHECK(refusal(model, rows) == Contains("name a size of groups for int8-channel"));
   ConvertOptions packed = options_for(OutputFormat::kCompressedTensors, "w8a8");
   packed.recipe.overrides = {{"down_proj", parse_format("int4-g32")}};
-  CHECK(refusal(model, packed) == Contains("has no INT8 activations beside weights of 4 bits"));
+  CHECK(refusal(model, packed) == Contains("has no INT8 activations with weights of 4 bits"));
   // Regression: passes rounded rows with a part of a group beyond their end.
   ConvertOptions parts = options_for(OutputFormat::kMlx, "w4a16");
   parts.recipe.linears = parse_format("affine4-g128");
