@@ -1,6 +1,6 @@
-// The weights outside of a model's blocks: embeddings, the final norm, the head.
-#ifndef BALLAST_MODEL_OUTER_WEIGHTS_H_
-#define BALLAST_MODEL_OUTER_WEIGHTS_H_
+// The weights before a model's first block and after its last one: embeddings, the final norm, the head.
+#ifndef BALLAST_MODEL_EMBEDDING_AND_HEAD_H_
+#define BALLAST_MODEL_EMBEDDING_AND_HEAD_H_
 
 #include <cstddef>
 #include <optional>
@@ -16,7 +16,7 @@
 
 namespace ballast::model {
 
-/// Returns the channels of all layers' own inputs of a token's inputs to all layers: 0 if the spec has no TokenInputSpec.
+/// Returns the number of values of a token's inputs to all layers: 0 where the spec has no TokenInputSpec.
 inline std::size_t token_input_width(const ModelSpec& spec) {
   return spec.token_inputs ? spec.layers.size() * spec.token_inputs->size : 0;
 }
@@ -32,7 +32,7 @@ struct PlacedToken {
   std::size_t position = 0;
 };
 
-/// The weights before the first block's input from tokens.
+/// Makes the first block's input from tokens.
 class Embedding {
  public:
   Embedding(const ModelSpec& spec, const BlockParts& parts);
@@ -43,15 +43,19 @@ class Embedding {
   /// Writes the first block's input, hidden [tokens.size()][hidden_size]. Precondition: check() does not throw.
   void embed(std::span<const PlacedToken> tokens, float* hidden) const;
 
-  /// Embeds consecutive tokens, the first of which is at `position`. Throws like check().
+  /// Embeds consecutive tokens, the first of which is at `position`. Throws what check() does.
   void embed(const TokenSpan& tokens, std::size_t position, float* hidden) const;
 
-  /// Appends the layers' own inputs of consecutive tokens, [ids.size()][layers * TokenInputSpec::size], or nothing if
-  /// the spec has none. `embedded` is the result of embed() for the tokens.
+  /// Writes a token's row [hidden_size] before positions, token types and the norm are applied: the row that it brings,
+  /// or the table's row of its id times the embedding's scale.
+  void scaled_row(const TokenInput& token, float* dst) const;
+
+  /// Appends the inputs that the layers get of consecutive tokens, [tokens.size()][layers * TokenInputSpec::size], or
+  /// nothing where the spec has no such inputs. `embedded` is the result of embed() for the tokens.
   void add_token_inputs(const TokenSpan& tokens, const float* embedded, kernels::QuantizedActivations& scratch,
                         std::vector<float>& inputs) const;
 
-  /// Does the same for tokens that were not embedded. Throws like check().
+  /// Embeds the tokens and appends the same. Throws what check() does.
   void add_token_inputs(const TokenSpan& tokens, std::vector<float>& inputs) const;
 
   /// Returns whether embed() reads a mapped file.
@@ -70,7 +74,7 @@ class Embedding {
   std::vector<float> token_type_;  ///< the first row of its table, or empty
   Norm norm_;                      ///< without a gain: no norm
 
-  /// The weights of TokenInputSpec.
+  /// The weights of a TokenInputSpec.
   struct TokenInputs {
     TokenInputSpec spec;
     Linear table, projection;
@@ -79,7 +83,7 @@ class Embedding {
   std::optional<TokenInputs> token_inputs_;
 };
 
-/// The weights between the last block's output.
+/// Makes the head's input from the last block's output.
 class HeadPreparation {
  public:
   HeadPreparation(const ModelSpec& spec, const BlockParts& parts);
@@ -104,7 +108,7 @@ class HeadPreparation {
   Norm head_norm_;
 };
 
-/// The weights outside of the blocks.
+/// The embedding, the head, and the norm and transform before the head.
 class EmbeddingAndHead {
  public:
   EmbeddingAndHead(const ModelSpec& spec, const BlockParts& parts);

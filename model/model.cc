@@ -201,7 +201,7 @@ bool Model::cut_pass(std::span<const SequenceTokens> batch, Workspace& workspace
   for (std::size_t i = 0; i < batch.size() && tokens < kPassTokens; output_row += batch[i++].wanted) {
     const std::size_t first = workspace.done_[i];
     const std::size_t left = batch[i].tokens.size() - first;
-    // Every token of an encoder attends to its whole sequence.
+    // Every token of an encoder sees all of its sequence.
     const std::size_t count = spec().causal ? std::min(left, kPassTokens - tokens) : left;
     if (count == 0) continue;
     const std::size_t end = first + count;

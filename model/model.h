@@ -1,4 +1,4 @@
-// A whole model in memory, shared by all users: tokens in, logits out.
+// A whole model in memory, shared by all that run it: tokens in, logits out.
 #ifndef BALLAST_MODEL_MODEL_H_
 #define BALLAST_MODEL_MODEL_H_
 
@@ -24,11 +24,11 @@
 
 namespace ballast::model {
 
-/// Any number of tokens that continue one sequence, and the requested outputs.
+/// Any number of tokens that continue one sequence, and how many outputs are wanted.
 struct SequenceTokens {
   TokenSpan tokens;
   SequenceState* state = nullptr;
-  std::size_t wanted = 0;  ///< number of last tokens whose output is needed; at most tokens.size()
+  std::size_t wanted = 0;  ///< outputs of the last tokens; at most tokens.size()
 };
 
 /// Buffers of forward passes, reused from call to call so that a token needs no allocation. One thread at a time; the
@@ -114,8 +114,8 @@ class Model {
   /// Computes both, logits [all wanted][vocab_size], without waking threads in between.
   void run(std::span<const SequenceTokens> batch, float* logits, Workspace& workspace) const;
 
-  /// Returns the output of the first `count` blocks for a new sequence, [ids.size()][hidden_size]; 0: the embedding.
-  /// With a cache in F32. Throws like forward().
+  /// Returns the residual stream of a new sequence after the first `blocks` blocks, [tokens.size()][hidden_size]; after
+  /// none it is the embedding. Uses a cache in F32. Throws as forward() does.
   std::vector<float> residual_stream(const TokenSpan& tokens, std::size_t blocks) const;
 
   /// The state of a sequence without tokens, with a cache in which `capacity` of them fit, or any number when it rolls.
@@ -156,7 +156,7 @@ class Model {
   void run_pass(Workspace& workspace) const;
   kernels::CacheType cache_type(CacheOptions::Type type) const;
 
-  /// Sets Writes to fp16_tokens which of consecutive tokens an INT8 cache must store in F16: 1, or 0.
+  /// Writes to fp16_tokens which of consecutive tokens an INT8 cache keeps in F16: 1, or 0.
   void choose_fp16_tokens(const TokenSpan& tokens, std::size_t position, std::vector<std::uint8_t>& fp16_tokens) const;
 
   std::unique_ptr<ModelSource> source_;

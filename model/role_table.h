@@ -60,9 +60,19 @@ struct RoleRow {
   /// Whether there is such a factor; otherwise the linear reads the norm's output. Null: always.
   bool (*gate_follows)(const LayerSpec&) = nullptr;
 
-  bool writes_stream = false;    ///< its outputs are added to the residual stream
-  bool copied_by_mixer = false;  ///< its mixer multiplies with a copy in its own format
-  bool after_mixing = false;     ///< reads no token but its own, and no token reads it later in the layer
+  /// Of a linear: the linear that writes its input and whose rows can take factors that its columns take back, where
+  /// the activation between them allows that. Empty: none.
+  std::optional<Role> producer = {};
+
+  /// Of a norm: whether only linears read its output, so that they can take its gain. Null: the residual stream's
+  /// layout (BlockLayout) decides.
+  FoldLegality (*read_by_linears_only)(const ModelSpec&, const LayerSpec&) = nullptr;
+
+  bool needs_float32 = false;         ///< it chooses experts or changes a memory; a quantized model keeps it in F32
+  bool carries_token_inputs = false;  ///< it reads or writes TokenInputSpec's values; kept in 16-bit floats
+  bool writes_stream = false;         ///< its outputs are added to the residual stream
+  bool copied_by_mixer = false;       ///< its mixer multiplies with a copy in a form of its own
+  bool after_mixing = false;          ///< reads no token but its own, and no token reads it later in the layer
 
   /// Why its bias stays where it is, for a user; null where it is added to the residual stream.
   const char* (*why_bias_stays)(const LayerSpec&) = nullptr;

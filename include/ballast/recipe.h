@@ -112,38 +112,40 @@ struct Recipe {
   static constexpr std::uint64_t kNaturalSize = std::numeric_limits<std::uint64_t>::max();
   Activations activations = Activations::kFloat;
   bool activation_groups = false;  ///< kInt8: a scale per token and group, else per token
-  /// kInt8: inputs that only the last token of a prompt has, which thus cost no time, keep 16 bits: those of the head,
-  /// and where the layout allows it of all after the last block's attention.
+  /// kInt8: inputs that only the last token of a prompt has, which take no noticeable time, stay in 16 bits: those of
+  /// the head and, if the layout allows it, all after the last block's attention.
   bool int16_activations_at_end = true;
-  /// kInt8: an MLP's input keeps 16 bits where a norm of what the MLP returns makes some channel so much larger than
-  /// the others that it carries what the rounding of the input did to all of them.
+  /// kInt8: an MLP's input stays in 16 bits if a norm of the MLP's output makes some channel so much larger than the
+  /// others that it contains the rounding errors of all of them.
   bool int16_activations_where_amplified = true;
-  /// kInt8, with target_bytes: the inputs that INT8 would hurt most keep 16 bits, as long as at most this share of the
-  /// multiply-adds that would read INT8 reads them; these take twice the time in a prompt.
+  /// kInt8, with target_bytes: the inputs that INT8 would harm most stay in 16 bits, as long as they are read by at
+  /// most this fraction of the multiply-adds with INT8 inputs. They take twice the time in a prompt.
   double int16_activation_fraction = 0.0;
-  /// kF16 or kBF16 where files keep all but integers in that: scales are rounded to it before weights are, and what it
-  /// takes from norms' gains goes into the matrices after them. kF32: types are chosen by what values need.
+  /// kF16 or kBF16 if files store everything but integers in this type: scales are rounded to it before weights are,
+  /// and what the rounding takes from the gains of norms is folded into the matrices after them. kF32: types are chosen
+  /// by the magnitude of values.
   DType float_type = DType::kF32;
-  CachedPrefix prefix{};  ///< in front of every sequence; a model that has one keeps it
+  CachedPrefix prefix{};  ///< before every sequence; if the model has one, it keeps it
 };
 
-/// "nearest", "search", "gptq", and back. Throws Error at `context` listing what there is.
+/// Converts "nearest", "search", "gptq" to Rounding and back. Throws Error at `context` with a list of the names.
 std::string_view rounding_name(Recipe::Rounding rounding);
 Recipe::Rounding parse_rounding(std::string_view name, std::string_view context);
 
-/// Names accepted by --scheme, in the order of falling size. Those of integers choose formats at their natural size.
+/// Returns the names that --scheme accepts, in descending order of size. Integer schemes choose formats at their
+/// natural size.
 const std::vector<std::string>& scheme_names();
 
-/// The recipe behind a scheme's name. Throws Error listing the schemes.
+/// Returns the recipe of a scheme. Throws Error with a list of the schemes.
 Recipe recipe_for_scheme(std::string_view scheme);
 
-/// JSON text of a recipe and back. parse_recipe starts from the scheme that the text names, so that a file may give
-/// only what differs; one that names formats and no size means these. Unknown keys are an Error naming them. `context`
-/// is the file, for messages.
+/// Converts a recipe to JSON text and back. parse_recipe starts from the scheme that the text names, so that a file
+/// needs only the differences. A file that names formats but no size uses exactly those formats. Throws Error for
+/// unknown keys. `context` is the file, for messages.
 std::string recipe_json(const Recipe& recipe);
 Recipe parse_recipe(std::string_view json, std::string_view context);
 
-/// parse_recipe of a file. Throws FileError, too.
+/// Calls parse_recipe for a file. Throws FileError, too.
 Recipe read_recipe(const std::filesystem::path& path);
 
 }  // namespace ballast

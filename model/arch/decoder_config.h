@@ -70,39 +70,12 @@ files::JsonReader text_config(const files::JsonReader& config);
 /// head is the embedding.
 ModelSpec spec_of_whole(const files::JsonReader& config, ModelSpec text);
 
-/// Names of families with the same matrices that normalize the outputs of attention and MLP instead of their inputs.
-inline constexpr std::array<TensorNames, 14> kOutputNormNames{{
-    {Role::kEmbedding, "model.embed_tokens", "token_embd"},
-    {Role::kFinalNorm, "model.norm", "output_norm"},
-    {Role::kHead, "lm_head", "output"},
-    {Role::kQuery, "model.layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
-    {Role::kKey, "model.layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
-    {Role::kValue, "model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
-    {Role::kQueryNorm, "model.layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm"},
-    {Role::kKeyNorm, "model.layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm"},
-    {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
-    {Role::kAttentionNorm, "model.layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm"},
-    {Role::kGate, "model.layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
-    {Role::kUp, "model.layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
-    {Role::kDown, "model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
-    {Role::kMlpNorm, "model.layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm"},
-}};
-
 /// Experts' first matrices in one tensor for a layer.
 inline constexpr std::array kGateAndUp = {Role::kExpertGate, Role::kExpertUp};
 inline constexpr std::array<FusedTensor, 1> kFusedExperts{
     {{"model.layers.{}.mlp.experts.gate_up_proj", "", kGateAndUp, FusedTensor::Runs::kOne}}};
 
-/// The names of two lists.
-template <std::size_t a, std::size_t b>
-constexpr std::array<TensorNames, a + b> joined_names(const std::array<TensorNames, a>& first,
-                                                      const std::array<TensorNames, b>& second) {
-  std::array<TensorNames, a + b> names{};
-  std::ranges::copy(second, std::ranges::copy(first, names.begin()).out);
-  return names;
-}
-
-/// The configuration of a model whose layers are all alike, or nearly so: differences are set after finish().
+/// A description under way of a model whose layers are alike, or nearly so: what differs is set after finish().
 struct DecoderConfig {
   ModelSpec spec;  ///< without layers
   std::size_t layers = 0;

@@ -24,8 +24,20 @@ std::size_t count_tokens(std::span<const BatchSequence> batch) {
   return tokens;
 }
 
-/// Adds the output of a half of the block to hidden, for `count` rows: normalized by the half's own norm, if there is
-/// one, and by the layout's, and scaled by the spec's factor.
+/// Writes into the activations where the rows of each sequence end.
+void count_rows(std::span<const BatchSequence> batch, BlockActivations& activations) {
+  activations.row_ends.clear();
+  activations.wanted_ends.clear();
+  std::size_t rows = 0;
+  std::size_t wanted = 0;
+  for (const BatchSequence& sequence : batch) {
+    activations.row_ends.push_back(rows += sequence.tokens);
+    activations.wanted_ends.push_back(wanted += sequence.wanted);
+  }
+}
+
+/// hidden += what a half of the block has returned for `count` rows, normalized by the half's own norm, if there is
+/// one, and by the layout's, and scaled as the spec says.
 void add_returned(const BlockPass& pass, const Norm& own, const Norm& of_layout, std::size_t count, float* hidden) {
   float* returned = pass.activations.returned.data();
   if (!own.gain.empty()) own.apply(returned, count, returned);

@@ -51,13 +51,11 @@ struct BlockPass {
   /// in memory must then stay until the next block, as those among the activations do.
   void apply_linears(std::span<const LinearOutput> outputs, const LinearRows& input, const StepRows& step) const;
 
-  /// Materializes the rows that linears read, records their readers, and returns the rows in memory.
-  LinearRows record_input(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,
-                          std::span<const std::size_t> row_tokens = {}) const;
+  /// Writes the rows that linears read to memory, records them as the input of these linears, and returns them.
+  LinearRows record_input(std::span<const LinearOutput> outputs, const LinearRows& input, const StepRows& step) const;
 
-  /// Records the readers of rows.
-  void record(std::span<const Linear* const> linears, const float* rows, std::size_t count,
-              std::vector<std::size_t> row_tokens = {}) const;
+  /// Records rows as the input of linears.
+  void record(std::span<const Linear* const> linears, const float* input, const StepRows& step) const;
 };
 
 /// sum[i] += scale * values[i]

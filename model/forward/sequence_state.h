@@ -72,9 +72,9 @@ class SequenceState {
   /// Once all layers have seen them, `count` more tokens belong to the sequence.
   void advance(std::size_t count) { cache_.advance(count); }
 
-  /// Marks the state after an incomplete pass. Keys and values of its tokens are overwritten by the next pass; mixers'
-  /// states cannot be restored: the sequence has to start again, or from a snapshot.
-  void invalidate() { spoiled_ = !mixers_.empty(); }
+  /// A pass ended half-way. Keys and values of its tokens are written over by the next one; mixers' states cannot be
+  /// taken back: the sequence has to begin anew, or with a snapshot.
+  void invalidate() { invalid_ = !mixers_.empty(); }
   bool invalid() const { return invalid_; }
 
   /// Makes the tokens so far the prefix, see KeyValueCache::hold_prefix.
@@ -83,8 +83,7 @@ class SequenceState {
   std::size_t length() const { return cache_.length(); }
   std::size_t position() const { return cache_.position(); }
 
-  /// Returns whether no layer has a state other than keys and values, so that the sequence can be truncated anywhere
-  /// its cache can.
+  /// No layer keeps a state beside keys and values: the sequence can be cut back anywhere that its cache can.
   bool has_no_recurrent_state() const { return mixers_.empty(); }
 
   /// Returns whether the sequence can be truncated. Mixers with a state support only length 0 and the current length:

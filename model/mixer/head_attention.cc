@@ -22,7 +22,7 @@ void rotate(const LayerSpec& layer, const HeadRow& layout, float* rows, std::siz
                 cos.data(), sin.data());
 }
 
-/// Whether sinks need queries of their own: the cache the first tokens need separately rotated queries.
+/// Whether sinks need queries of their own: the cache rolls, and its first tokens keep positions that do not move.
 bool has_sink_queries(const BlockPass& pass) {
   return !pass.angles.slot_cos.empty();
 }
@@ -46,7 +46,7 @@ void apply_rope(const BlockPass& pass, const HeadRow& layout) {
          angles.sin);
 }
 
-/// Multiplies each token's queries, `size` values of a row, by the factor of its position.
+/// Multiplies each token's queries, `size` values of a row, by QueryGrowthSpec::factor of its position.
 void scale_queries_by_position(const BlockPass& pass, float* rows, std::size_t size, std::size_t stride) {
   const QueryGrowthSpec& growth = *pass.layer.attention()->query_growth;
   for (const BatchSequence& sequence : pass.batch) {
@@ -174,7 +174,7 @@ void HeadAttention::normalize_heads(const BlockPass& pass, const HeadRow& layout
   }
 }
 
-/// Applies everything between the projections and the scores to queries, keys and values,.
+/// Applies norms, RoPE and scales to queries, keys and values, between their projections and the scores.
 void HeadAttention::norm_and_rotate_heads(const BlockPass& pass, const HeadRow& layout) const {
   const AttentionSpec& spec = *pass.layer.attention();
   if (spec.value_norm && layout.own_kv_heads > 0) {

@@ -1,4 +1,5 @@
-// The common part of mixers whose heads have a memory, after a short convolution and before a sequence, and a gate before the output projection.
+// Functions that gated delta nets and Mamba 2 share: a short convolution, a memory of each head that follows the tokens
+// of a sequence, and a gate before the output projection.
 #ifndef BALLAST_MODEL_MIXER_HEAD_MEMORIES_H_
 #define BALLAST_MODEL_MIXER_HEAD_MEMORIES_H_
 
@@ -30,18 +31,21 @@ struct HeadRun {
   float* memory;  ///< the head's
 };
 
-/// Calls `run` for every head of every sequence, whose states are MemoryState, from several threads. `operations`: is the
-/// work of one head for one token.
+/// Calls `run` for every head of every sequence, whose states are MemoryState, from several threads. `operations`: of
+/// one head for one token.
 void follow_heads(const BlockPass& pass, std::size_t heads, std::size_t operations,
                   const std::function<void(const HeadRun&)>& run);
 
-/// Computes SiLU of the convolution of src, both [pass.tokens][channels].
+/// Writes SiLU(convolution(src)) to dst, both [pass.tokens][channels].
 void convolve_activated(const BlockPass& pass, const Convolution& convolution, std::size_t channels, const float* src,
                         float* dst);
 
-/// Keeps only the rows of wanted tokens, if so requested: the heads' outputs and their gates [tokens][width], and
-/// hidden. Returns their number.
-std::size_t keep_wanted_outputs(const BlockPass& pass, std::size_t width, float* outputs, float* gates, float* hidden);
+/// The outputs of all heads before the gate, and the gates: [pass.tokens][width] each.
+struct GatedRows {
+  std::size_t width = 0;
+  float* outputs = nullptr;
+  float* gates = nullptr;
+};
 
 /// Ends Mixer::forward: adds the output projection of the gated rows to hidden and returns the rows of hidden that go
 /// on. `gated` makes a row from those of `rows`, of which only the wanted ones are left when it is called.

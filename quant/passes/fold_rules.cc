@@ -12,13 +12,7 @@ using model::Role;
 
 namespace {
 
-constexpr const char* kTiedHead = "the head is the embedding, which is also read without this norm (--untie-head)";
-
-constexpr const char* kGateThenLinear = "a gate multiplies it by element, then only a linear reads it";
-
-constexpr const char* kAddsToStream = "what it writes is added to the residual stream";
-
-/// Returns whether only linears read a norm's output.
+/// Whether only linears read what a norm writes.
 FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role norm) {
   const LayerSpec& own = spec.layers[layer];
   const model::RoleRow& row = model::role_row(own, norm);

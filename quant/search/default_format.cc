@@ -28,17 +28,6 @@ WeightFormat promote_format(const WeightFormat& format, float absmax) {
   return sixteen_bits(absmax);
 }
 
-/// Returns whether a role has few rows that choose experts, or determine how a memory changes.
-bool needs_float32(Role role) {
-  return role == Role::kRouter || role == Role::kSharedRouter || role == Role::kDeltaStrength ||
-         role == Role::kDeltaDecay || role == Role::kMambaStep;
-}
-
-/// What each layer gets of a token comes and goes through matrices of a few percent of the layer's weights.
-bool carries_token_inputs(Role role) {
-  return role == Role::kTokenInputProjection || role == Role::kTokenInputGate || role == Role::kTokenInputOutput;
-}
-
 }  // namespace
 
 WeightFormat default_format(const Recipe& recipe, const ModelSpec& spec, Role role, float absmax) {
