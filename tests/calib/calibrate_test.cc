@@ -111,7 +111,7 @@ TEST_CASE("a model without massive values has none") {
   CHECK(statistics.massive_tokens.empty());
 }
 
-TEST_CASE("a token that is massive wherever it stands is told from the first position") {
+TEST_CASE("a token that is massive at every position is distinguished from the first position") {
   TextModel model(
       "bcdaefgh"
       "ijkalmno"
@@ -194,7 +194,7 @@ TEST_CASE("every input, layer and head is recorded") {
   CHECK(std::ranges::find(statistics.map.channels, 3U) != statistics.map.channels.end());
 }
 
-TEST_CASE("a sink's share lies between 0 and 1, and is even where attention is") {
+TEST_CASE("a sink's share is between 0 and 1, and uniform for uniform attention") {
   for (const float share : calibrate(golden_model("llama3"), sampled(3, 16)).sink_share) {
     CHECK(share >= 0);
     CHECK(share <= 1);
@@ -349,7 +349,7 @@ TEST_CASE("a text that the model writes does not depend on how many it writes at
   }
 }
 
-TEST_CASE("the plan is told before the work, and what cannot fit is refused with what would") {
+TEST_CASE("the plan is reported before the work, and a job that cannot fit is refused with a size that would") {
   CalibrateOptions options = sampled(2, 8);
   JobPlan plan;
   options.on_plan = [&](const JobPlan& told) { plan = told; };

@@ -98,7 +98,7 @@ TEST_CASE("statistics come back from their file as they were") {
   CHECK(file_bytes(after) == file_bytes(before));
 }
 
-TEST_CASE("an existing statistics file is kept unless it shall be replaced") {
+TEST_CASE("an existing statistics file is kept unless replacement is requested") {
   const TemporaryDirectory directory;
   test::write_file(directory / "stats", "precious");
   CHECK(error_message([&] { save_statistics(sample_statistics(), directory / "stats", false); }) ==

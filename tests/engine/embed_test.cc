@@ -77,7 +77,7 @@ double length_of(std::span<const float> vector) {
   return std::sqrt(squares);
 }
 
-TEST_CASE("a text's vector does not depend on the texts beside it") {
+TEST_CASE("a text's vector does not depend on the other texts of a batch") {
   const TemporaryDirectory directory;
   const Model model(published_encoder().write(directory / "m"));
   std::vector<std::string> texts;
@@ -109,7 +109,7 @@ TEST_CASE("pooling takes the mean, the first or the last of a text's tokens") {
   CHECK(mean != hidden_values(model, "!\"#", Pooling::kLast));
 }
 
-TEST_CASE("what the makers of a model say of its vectors is done, unless options say otherwise") {
+TEST_CASE("a model's own settings for vectors apply unless options override them") {
   const TemporaryDirectory directory;
   const std::filesystem::path path = published_encoder().write(directory / "m");
   const std::vector<std::string> texts = {"abcdefgh"};

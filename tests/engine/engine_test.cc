@@ -273,7 +273,7 @@ struct CollectedHidden : HiddenReader {
   std::vector<float> hidden;
 };
 
-TEST_CASE("logits and hidden values that are read as they come are those of a step alone, whoever is beside") {
+TEST_CASE("logits and hidden values do not depend on other sequences of the step") {
   const model::Model model(test::golden_model("llama3"));
   Engine engine(model);
   std::mt19937 random(2);

@@ -110,7 +110,7 @@ TEST_CASE("a callback can end a generation") {
   CHECK(result.finish == Finish::kCancelled);
 }
 
-TEST_CASE("a prompt is continued alike whatever the generator did before") {
+TEST_CASE("a prompt's continuation does not depend on earlier uses of the generator") {
   const test::TemporaryDirectory directory;
   test::TinyModel model = test::random_model();
   model.tokenizer = test::tiny_tokenizer_json();
@@ -125,7 +125,7 @@ TEST_CASE("a prompt is continued alike whatever the generator did before") {
   CHECK(used.generate("hello there", options).text == expected);
 }
 
-TEST_CASE("another kind of cache is taken when it is asked for, whatever the generator had before") {
+TEST_CASE("the type of the cache can change between calls of a generator") {
   // A model that attends: with a short window it goes on differently.
   const test::TemporaryDirectory directory;
   test::TinyModel model = test::random_model({.weights = 0.6F});
@@ -205,7 +205,7 @@ TEST_CASE("the makers' sampling values are options' defaults, where they are sai
   CHECK(error_message([&] { defaults_of("{"); }) == Contains("mend the file or remove it"));
 }
 
-TEST_CASE("an encoder does not generate, and says so") {
+TEST_CASE("an encoder throws an error when asked to generate") {
   const test::TemporaryDirectory directory;
   test::TinyModel model = test::read_model(test::golden_model("bert"));
   // As many words as the tokenizer has bytes; the tables' rows beyond those that there were are zeros.

@@ -198,7 +198,7 @@ TEST_CASE("a text of a hybrid that is longer now is read on, one that differs fr
   });
 }
 
-TEST_CASE("a hybrid that is cut back to nothing still has its prefix behind it") {
+TEST_CASE("a hybrid that is truncated to 0 tokens still has its prefix") {
   const std::vector<int> prefix = {3, 1, 7};
   for (const char* name : kHybrids) {
     CAPTURE(name);

@@ -31,7 +31,7 @@ TEST_CASE("temperature 0 takes the likeliest token, the first one on a tie") {
   CHECK(sampler.sample(std::vector<float>{1, 5, 5, -3}) == 1);
 }
 
-TEST_CASE("tokens come as often as the softmax at the temperature says") {
+TEST_CASE("tokens have the frequencies of the softmax at the temperature") {
   GenerateOptions options{.temperature = 2, .stop = {}};
   const std::vector<float> logits{0, 2, 4, -40};
   const std::map<int, int> counts = count_draws(options, logits, 100000);
@@ -62,7 +62,7 @@ TEST_CASE("one seed gives one sequence, and with equal logits it is this one on 
   CHECK(others != tokens);
 }
 
-TEST_CASE("of a large vocabulary each token comes as often as its weight says, in whatever block it lies") {
+TEST_CASE("tokens of a large vocabulary have the frequencies of their weights in all blocks") {
   const std::vector<int> likely{0, 511, 512, 1500, 2999};
   std::vector<float> logits(3000, -60.0F);
   double total = 0;
@@ -112,7 +112,7 @@ TEST_CASE("top-p counts over what top-k left") {
   CHECK(drawn_tokens({.temperature = 1, .top_k = 2, .top_p = 0.55, .stop = {}}, logits) == std::set<int>{2});
 }
 
-TEST_CASE("the repetition penalty makes seen tokens less likely, whatever the sign of their logit") {
+TEST_CASE("the repetition penalty makes seen tokens less likely with positive and negative logits") {
   Sampler sampler(GenerateOptions{.repetition_penalty = 2, .stop = {}});
   const std::vector<float> positive{3, 2};
   CHECK(sampler.sample(positive) == 0);
@@ -157,7 +157,7 @@ TEST_CASE("a penalty window moves on with the answer") {
   CHECK(sampler.sample(logits) == 1);
 }
 
-TEST_CASE("only allowed tokens are chosen, whatever else is likelier or has a bias") {
+TEST_CASE("only allowed tokens are chosen, even if others are likelier or have a bias") {
   const std::vector<float> logits{9, 1, 2, 8};
   CHECK(drawn_tokens({.temperature = 1, .allowed_tokens = {1, 2, 2, 99}, .stop = {}}, logits) == std::set<int>{1, 2});
   CHECK(drawn_tokens({.temperature = 1, .top_k = 3, .allowed_tokens = {1}, .stop = {}}, logits) == std::set<int>{1});
@@ -176,7 +176,7 @@ TEST_CASE("a forbidden sequence does not become complete, and its tokens come al
   CHECK(begins.sample(std::vector<float>{1, 2}) == 1);
 }
 
-TEST_CASE("where no token may come, it says so, before anything is generated where that is known") {
+TEST_CASE("an error is thrown if no token is allowed, before generation if known by then") {
   CHECK_THROWS_AS(Sampler(GenerateOptions{.allowed_tokens = {1}, .forbidden_sequences = {{1}}, .stop = {}}), Error);
   Sampler begins(GenerateOptions{.allowed_tokens = {1, 2}, .stop = {}, .min_tokens = 1});
   CHECK_NOTHROW(begins.forbid_at_first({1}));
@@ -186,7 +186,7 @@ TEST_CASE("where no token may come, it says so, before anything is generated whe
   CHECK_THROWS_AS(sampler.sample(std::vector<float>{1, 2}), Error);
 }
 
-TEST_CASE("min-p leaves tokens that are likely beside the likeliest") {
+TEST_CASE("min-p keeps tokens whose probability is close to the maximum") {
   // 0.4, 0.3, 0.2, 0.1
   const std::vector<float> logits{std::log(0.1F), std::log(0.3F), std::log(0.4F), std::log(0.2F)};
   CHECK(drawn_tokens({.temperature = 1, .min_p = 0.6, .stop = {}}, logits) == std::set<int>{1, 2});
@@ -195,7 +195,7 @@ TEST_CASE("min-p leaves tokens that are likely beside the likeliest") {
   CHECK(drawn_tokens({.temperature = 1, .top_k = 3, .min_p = 0.6, .stop = {}}, logits) == std::set<int>{1, 2});
 }
 
-TEST_CASE("a bias is added to its token's logit, whatever ids it names") {
+TEST_CASE("a bias is added to its token's logit, and unknown ids are harmless") {
   Sampler sampler(GenerateOptions{.logit_bias = {{.id = 1, .bias = 3}, {.id = 99, .bias = 50}}, .stop = {}});
   CHECK(sampler.sample(std::vector<float>{2, 0, 1}) == 1);
   CHECK(sampler.sample(std::vector<float>{4, 0, 1}) == 0);

@@ -129,7 +129,7 @@ TEST_CASE("drafts stop where they are wrong, and come again once they would have
   CHECK(drafted_with([](int i) { return i % 3; }) == 8);
 }
 
-TEST_CASE("what is generated does not depend on drafts, whoever makes them") {
+TEST_CASE("the generated text does not depend on drafts of any source") {
   const ModelPair models;
   const Model target(models.target());
   const std::string prompt = "abcabcabcabdabcabcab";
@@ -171,7 +171,7 @@ TEST_CASE("what is generated does not depend on drafts, whoever makes them") {
   CHECK(accepted < drafted);
 }
 
-TEST_CASE("of 100,000 tokens drawn with drafts each comes as often as the model says") {
+TEST_CASE("tokens sampled with drafts have the frequencies of the model's probabilities") {
   const test::TemporaryDirectory directory;
   constexpr double kLogit = 6;
   const test::TinyModel model = test::alphabet_model(static_cast<float>(kLogit));

@@ -157,7 +157,7 @@ TEST_CASE("an empty question is the token that begins texts") {
         "place: the question is empty, and the model has no token that begins a text");
 }
 
-TEST_CASE("a reference is answered beside, and told how often both agree") {
+TEST_CASE("a reference is evaluated too, and the agreement is reported") {
   ChoiceCase example(test::alphabet_model(4),
                      line("abc", {"x", "d"}, 1) + line("mn", {"o", "q"}, 1) + line("t", {"u", "v"}, 0));
   example.options.delimiter = "";

@@ -21,7 +21,7 @@ using doctest::Approx;
 using test::Contains;
 using test::error_message;
 
-TEST_CASE("ranks correlate as their definition says") {
+TEST_CASE("rank correlations follow their definition") {
   using Values = std::vector<double>;
   CHECK(eval::rank_correlation(Values{1, 2, 3, 4}, Values{10, 20, 30, 1000}) == Approx(1));
   CHECK(eval::rank_correlation(Values{1, 2, 3, 4}, Values{4, 3, 2, 1}) == Approx(-1));
@@ -33,7 +33,7 @@ TEST_CASE("ranks correlate as their definition says") {
   CHECK(eval::rank_correlation(Values{1, 1}, Values{2, 3}) == 0);
 }
 
-TEST_CASE("vectors are compared by their directions and by who is near whom") {
+TEST_CASE("vectors are compared by their directions and their nearest neighbours") {
   // Three texts in a plane, at 0, 10 and 90 degrees.
   const std::vector<float> expected = {1, 0, 0.984808F, 0.173648F, 0, 1};
   VectorComparison same;
@@ -54,7 +54,7 @@ TEST_CASE("vectors are compared by their directions and by who is near whom") {
   CHECK(turned.rank_correlation == Approx(1.0 / 3));
 }
 
-TEST_CASE("inspect tells how texts become vectors") {
+TEST_CASE("inspect prints how texts become vectors") {
   const test::TemporaryDirectory directory;
   const std::filesystem::path model = test::random_model().write(directory / "m");
   const auto told = [&] {
@@ -68,8 +68,7 @@ TEST_CASE("inspect tells how texts become vectors") {
   test::write_file(model / "sentence_bert_config.json", R"({"max_seq_length": 40})");
   test::write_file(model / "modules.json", R"([{"path": "", "type": "sentence_transformers.models.Transformer"},
       {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])");
-  CHECK(
-      told().starts_with("embed: a text's vector is that of its first token; texts longer than 40 tokens are cut\n"));
+  CHECK(told().starts_with("embed: a text's vector is that of its first token; texts longer than 40 tokens are cut\n"));
 }
 
 TEST_CASE("a model's vectors are its own, and differ from a changed model's") {

@@ -130,7 +130,7 @@ TEST_CASE("fewer bits diverge more and take less space") {
   CHECK(results[0].bits_per_weight > results[1].bits_per_weight);
 }
 
-TEST_CASE("where the tokenizer adds BOS it stands first in each chunk") {
+TEST_CASE("if the tokenizer adds BOS, it is the first token of each chunk") {
   // BOS is followed by 'b' in this model, so a chunk of 4 scores position 2 only: whether BOS replaced a token is seen
   // in the number of chunks and in what the last position predicts.
   EvaluationCase example(test::alphabet_model(4), "abcdefg", 4);

@@ -128,7 +128,7 @@ TEST_CASE("a further recipe is measured alone") {
   CHECK(example.stages.empty());
 }
 
-TEST_CASE("two names of one recipe are measured once, and both are told what came of it") {
+TEST_CASE("two names of one recipe are measured once, and both get the result") {
   SweepCase example({"w8a16", "w4a16"});
   SweepRecipe equal = named_scheme("w8a16");
   equal.name = "again";
@@ -345,7 +345,7 @@ TEST_CASE("a result that was damaged is named, not used") {
   CHECK(error_message([&] { example.run(); }) == Contains(file.string()));
 }
 
-TEST_CASE("a sweep's CSV can stand beside another sweep as its peers") {
+TEST_CASE("a sweep's CSV can be used as the peers of another sweep") {
   SweepCase example({"w8a16", "w4a16"});
   example.options.benchmark = BenchmarkOptions{.prompt = 8, .generate = 0, .repetitions = 1};
   const Sweep result = example.run();

@@ -59,7 +59,7 @@ TEST_CASE("what is no model is refused with what a model may be") {
   CHECK(refusal_to_open(std::string(5000, 'x')) == Contains("cannot be examined: File name too long"));
 }
 
-TEST_CASE("a directory that lacks something is told what") {
+TEST_CASE("an error names the file that a directory lacks") {
   const test::TemporaryDirectory directory;
   CHECK(refusal_to_open(directory.path()) ==
         directory.path().string() + ": has no config.json, so it is not a model's directory");
@@ -82,7 +82,7 @@ TEST_CASE("a directory that lacks something is told what") {
   CHECK(refusal_to_open(directory.path()) == Contains("from transformers import AutoModelForCausalLM as M"));
 }
 
-TEST_CASE("a folder of PyTorch or sentence-transformers without a configuration is told what to do") {
+TEST_CASE("an error suggests how to convert a folder of PyTorch or sentence-transformers") {
   const test::TemporaryDirectory directory;
   write_file(directory / "consolidated.00.pth", "");
   CHECK(refusal_to_open(directory.path()) == Contains("consolidated.00.pth alone is not read: save the model with"));

@@ -58,7 +58,7 @@ TEST_CASE("kernels' matrices of GGUF blocks hold the blocks' values exactly") {
   CHECK(types == 17);
 }
 
-TEST_CASE("a row says whether its scales and minimums are finite") {
+TEST_CASE("reading a row returns whether its scales and minimums are finite") {
   for (const DType dtype : {DType::kQ8_0, DType::kQ5_1, DType::kQ4_K, DType::kQ6_K}) {
     const DTypeInfo& info = dtype_info(dtype);
     CAPTURE(info.name);

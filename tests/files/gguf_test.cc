@@ -153,7 +153,7 @@ TEST_CASE("counts that the file cannot hold are refused") {
   CHECK(gguf_refusal(text) == Contains("string of 18446744073709551615 bytes runs past the end"));
 }
 
-TEST_CASE("metadata that is not what the format says is refused") {
+TEST_CASE("metadata that violates the format is refused") {
   CHECK(gguf_refusal(GgufBytes().value_bytes("k", 13, "")) == Contains("unknown value type 13"));
   CHECK(gguf_refusal(GgufBytes().number("k", kBool, std::uint8_t{7})) == Contains("a truth value is 0 or 1, not 7"));
   CHECK(gguf_refusal(GgufBytes().string("k", "\xff")) == Contains("is not UTF-8"));
@@ -282,7 +282,7 @@ TEST_CASE("a model in several files is refused when one of them is missing or an
   CHECK(model.refusal() == Contains("m-00002-of-00003.gguf: does not exist; it is part 2 of a model of 3"));
 }
 
-TEST_CASE("what a first part says of the others must hold") {
+TEST_CASE("the other parts must agree with the first part's metadata") {
   const SplitModel model;
   model.write(0, part(0, 3, "c", 4));
   CHECK(model.refusal() == Contains("says that the model has 4 tensors; its 3 parts have 3"));

@@ -80,7 +80,7 @@ TEST_CASE("a file that lost less than a page is found, too") {
   CHECK(error_message([&] { file.check_whole(); }) == Contains("of 100000 bytes it has 99999 left"));
 }
 
-TEST_CASE("a lost file that is closed by an error is told as its cause, once") {
+TEST_CASE("a lost file is reported once as the cause of an error") {
   const test::TemporaryDirectory directory;
   const std::filesystem::path path = write_letters(directory);
   try {

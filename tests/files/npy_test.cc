@@ -9,7 +9,7 @@
 namespace ballast::files {
 namespace {
 
-TEST_CASE("an array is what NumPy's format 1.0 says") {
+TEST_CASE("an array is written in NumPy's format 1.0") {
   const std::vector<float> values = {1, -2.5F, 0, 4, 5, 1e-20F};
   const std::string text = npy_text(values, 2, 3);
   REQUIRE(text.size() > 10);

@@ -25,7 +25,7 @@ std::string one(const std::string& entry) {
   return safetensors_refusal(safetensors_bytes("{\"t\":" + entry + "}", std::string(16, 'x')));
 }
 
-TEST_CASE("tensors and metadata are found where the header says") {
+TEST_CASE("tensors and metadata are found at the header's offsets") {
   const std::string file = safetensors_bytes(
       R"({"__metadata__":{"k":"v"},"b":{"dtype":"F16","shape":[2,3],"data_offsets":[4,16]},)"
       R"("a":{"dtype":"U8","shape":[],"data_offsets":[1,2]},"none":{"dtype":"F32","shape":[0,5],"data_offsets":[0,0]}}  )",
@@ -41,7 +41,7 @@ TEST_CASE("tensors and metadata are found where the header says") {
   CHECK(content.tensors.at("none").bytes.empty());
 }
 
-TEST_CASE("a file shorter than its header says is refused") {
+TEST_CASE("a file shorter than its header requires is refused") {
   CHECK(safetensors_refusal("") == "m.safetensors: byte 0: a file of 0 bytes is too short for safetensors");
   CHECK(safetensors_refusal("1234567") == Contains("a file of 7 bytes is too short"));
   CHECK(safetensors_refusal(test::raw(std::uint64_t{1} << 63)) ==
@@ -73,7 +73,7 @@ TEST_CASE("a tensor of a type that is not read refuses the file only where it is
   }
 }
 
-TEST_CASE("a header that is not what the format says is refused") {
+TEST_CASE("a header that violates the format is refused") {
   CHECK(safetensors_refusal(safetensors_bytes("[]", "")) == Contains("byte 8: the header is not a JSON object"));
   CHECK(safetensors_refusal(safetensors_bytes("{\"\xc3\":{}}", "")) == Contains("UTF-8"));
   CHECK(safetensors_refusal(safetensors_bytes("{\"a\":[[[[[[]]]]]]}", "")) == Contains("nested more than 4 levels"));

@@ -188,7 +188,7 @@ class FileSizeLimit {
   rlimit old_limit_{};
 };
 
-TEST_CASE("a full disk is told with the file and the bytes needed, before any value is written") {
+TEST_CASE("a full disk is reported with the file and the bytes needed, before any value is written") {
   const test::TemporaryDirectory directory;
   std::string message;
   {
@@ -198,7 +198,7 @@ TEST_CASE("a full disk is told with the file and the bytes needed, before any va
   CHECK(message == Contains((directory / "model.safetensors").string() + ": disk full: reserve needs 200"));
 }
 
-TEST_CASE("a disk that fills while writing is told") {
+TEST_CASE("a disk that fills while writing is reported") {
   const test::TemporaryDirectory directory;
   const std::string bytes(3000, 'x');
   std::string message;

@@ -41,7 +41,7 @@ TEST_CASE("a key changes with a file's content, its time, and the files of a dir
   CHECK(two != digest());
 }
 
-TEST_CASE("a model that its owner knows by a name may lie anywhere") {
+TEST_CASE("a named model may be in any directory") {
   const TemporaryDirectory directory;
   test::write_file(directory / "a", "1");
   const auto digest = [&](const char* name, const char* file) {
@@ -52,7 +52,7 @@ TEST_CASE("a model that its owner knows by a name may lie anywhere") {
   CHECK(digest("", "a") == JobKey().add_file(directory / "a").digest());
 }
 
-TEST_CASE("a file that takes part by its content may lie anywhere") {
+TEST_CASE("a file that is identified by its content may be in any directory") {
   const TemporaryDirectory directory;
   const auto digest = [&](const char* name) { return JobKey().add_content("text", directory / name).digest(); };
   test::write_file(directory / "a", "content");

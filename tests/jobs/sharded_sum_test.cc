@@ -130,7 +130,7 @@ TEST_CASE("sums in any order agree between ranks, and with those in fixed order 
   for (std::size_t i = 0; i < expected.size(); ++i) CHECK(any[0][i] == doctest::Approx(expected[i]).epsilon(1e-5));
 }
 
-TEST_CASE("shards cover all samples once, in order, whatever the ranks") {
+TEST_CASE("shards cover all samples once, in order, for any number of ranks") {
   for (const std::size_t samples : {0U, 3U, 8U, 100U}) {
     for (std::size_t ranks = 1; ranks <= 10; ++ranks) {
       std::size_t next = 0;

@@ -281,7 +281,7 @@ TEST_CASE("attention reads FP16 tokens among INT8 ones from where they are kept,
   }
 }
 
-TEST_CASE("a bias that INT8 keys lack is added to their scores, around a ring and beside FP16 tokens") {
+TEST_CASE("a bias that INT8 keys lack is added to their scores, across a ring's end and with FP16 tokens") {
   for (const std::size_t fp16_every : {0, 7}) {
     for (const float bias : {0.5F, 30.0F}) {
       for (AttentionCase c : kCases) {

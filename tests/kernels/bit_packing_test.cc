@@ -23,7 +23,7 @@ TEST_CASE("codes of every width come back from their string of bits") {
   }
 }
 
-TEST_CASE("the first code lies lowest, and codes cross bytes") {
+TEST_CASE("the first code has the lowest bits, and codes cross bytes") {
   const std::vector<std::uint8_t> codes = {1, 2, 3};
   std::vector<std::uint8_t> packed(2);
   pack_codes(codes, 5, packed.data());

@@ -82,7 +82,7 @@ TEST_CASE("a float matmul does not depend on the number of threads") {
   }
 }
 
-TEST_CASE("rows of a float matmul do not depend on how many run beside them") {
+TEST_CASE("rows of a float matmul do not depend on the number of other rows") {
   for (const FloatType type : {FloatType::kF32, FloatType::kF16, FloatType::kBF16}) {
     const EncodedFloats weights(random_floats(std::size_t{150} * 170, 1), type);
     const FloatMatrix matrix{weights.data(), type, 150, 170};

@@ -100,7 +100,7 @@ TEST_CASE("each head's part of a row meets its own matrix, whichever way it is s
   }
 }
 
-TEST_CASE("a row's products with heads' matrices are the same bits beside any others and for any number of threads") {
+TEST_CASE("a row's products with heads' matrices are bit-identical with any other rows and any number of threads") {
   for (const FloatType type : {FloatType::kF32, FloatType::kF16}) {
     const HeadsCase c({.heads = 7, .inputs = 130, .outputs = 90, .m = 30}, type);
     for_every_target([&] {

@@ -81,7 +81,7 @@ TEST_CASE("keys that contain the values are stored once, and in INT8 each part w
   });
 }
 
-TEST_CASE("what a page holds lies side by side, aligned, and a layer of no heads needs none") {
+TEST_CASE("the contents of a page are contiguous and aligned, and a layer without heads needs no page") {
   for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kInt8}) {
     const PageLayout layout(type, 3, 7, 20);
     std::size_t end = 0;

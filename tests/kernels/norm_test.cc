@@ -72,7 +72,7 @@ TEST_CASE("norms of large and of zero rows are finite") {
   }
 }
 
-TEST_CASE("rms_norm_heads normalizes each head by itself and leaves what lies between the rows") {
+TEST_CASE("rms_norm_heads normalizes each head separately and does not change values between the rows") {
   for (const std::size_t head_size : {1, 7, 16, 33, 64, 128}) {
     const std::size_t m = 5, heads = 3, stride = heads * head_size + 3;
     const std::vector<float> x = random_floats(m * stride, 1);

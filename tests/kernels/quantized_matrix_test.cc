@@ -362,7 +362,7 @@ TEST_CASE("ties of activations round to even") {
   });
 }
 
-TEST_CASE("rows made on the way are quantized as rows that lie in memory") {
+TEST_CASE("rows that are computed when read are quantized like rows in memory") {
   const std::vector<float> src = random_floats(std::size_t{5} * 70, 4);
   const ActivationFormat format{70, 32, 8, true, {3}};
   for_every_target([&] {
@@ -437,7 +437,7 @@ TEST_CASE("quantized products and codes do not depend on the number of threads")
   }
 }
 
-TEST_CASE("a token's product does not depend on the tokens beside it") {
+TEST_CASE("a token's product does not depend on the other tokens") {
   for (const int weight_bits : {4, 5, 6, 8}) {
     for (const bool symmetric : {true, false}) {
       const RandomMatrix random({48, 96, 32, 0, weight_bits, symmetric, {5}, false});

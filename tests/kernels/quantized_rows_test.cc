@@ -107,7 +107,7 @@ std::vector<float> multiply(const QuantizedMatrix& matrix, const float* src, std
   return dst;
 }
 
-TEST_CASE("rows in other layouts are decoded to what their codes stand for") {
+TEST_CASE("rows in other layouts are decoded to the values of their codes") {
   for (const CodeLayout& form : forms()) {
     CAPTURE(form.bits);
     CAPTURE(form.group_size);
@@ -148,7 +148,7 @@ TEST_CASE("columns in another order meet the inputs that are theirs, on every ta
   }
 }
 
-TEST_CASE("products with them agree with exact integers, alone and beside others, on every target") {
+TEST_CASE("products with them agree with exact integers, alone and with others, on every target") {
   for (const CodeLayout& form : forms()) {
     CAPTURE(form.bits);
     CAPTURE(form.group_size);

@@ -68,7 +68,7 @@ TEST_CASE("what rounding to codes has cost is estimated from the codes alone") {
   }
 }
 
-TEST_CASE("without values there is no error, and codes that are all one say nothing") {
+TEST_CASE("no error without values or with codes that are all equal") {
   CHECK(RelativeError{}.ratio() == 0);
   CHECK(estimated_rounding(round_to({3}, 4, 1).codes).ratio() == 0);
   CHECK(percent_text(0.0043) == "0.43 %");
@@ -101,7 +101,7 @@ std::filesystem::path write_grid_model(const std::filesystem::path& directory) {
                                                             {"llama.attention.layer_norm_rms_epsilon", 1e-5}}));
 }
 
-TEST_CASE("blocks that no kernel multiplies become INT8, which is told; for wider inputs they stay floats") {
+TEST_CASE("blocks that no kernel multiplies become INT8, which is reported; with wider inputs they stay floats") {
   const test::TemporaryDirectory directory;
   const std::filesystem::path path = write_grid_model(directory / "");
   const ModelSource floats(path);

@@ -92,7 +92,7 @@ TEST_CASE("experts that are asked for together are never more than fit, and one 
   CHECK(cache.figures().bytes == 2 * kExpertBytes);
 }
 
-TEST_CASE("weights stay while somebody has them, though others took their place") {
+TEST_CASE("weights stay valid while they are in use, even after they are evicted") {
   NotingLoader notes;
   const ExpertCache cache(kExpertBytes, notes.loader(), 0);
   const std::vector<std::size_t> first = {0};
@@ -131,7 +131,7 @@ std::uint64_t expert_bytes(const std::filesystem::path& path, FloatLayout layout
   return model.expert_figures()->bytes;
 }
 
-TEST_CASE("logits are the same bits whatever part of the experts is in memory") {
+TEST_CASE("logits are bit-identical for any number of experts in memory") {
   for (const std::string name : kMixtures) {
     CAPTURE(name);
     const test::Golden golden = test::read_golden(name);

@@ -188,7 +188,7 @@ TEST_CASE("a GGUF of an encoder gives the hidden values of its directory") {
   }
 }
 
-TEST_CASE("a GGUF says which of a text's hidden values make its vector") {
+TEST_CASE("a GGUF specifies the pooling of a text's hidden values") {
   const test::TemporaryDirectory directory;
   const std::filesystem::path original = write_encoder(directory / "m", 2);
   const auto vectors = [&](const json& type) {

@@ -138,7 +138,7 @@ TEST_CASE("memory grows with a cache's length, page by page, and shrinks with it
   }
 }
 
-TEST_CASE("a rolling cache keeps its memory, whatever it is fed") {
+TEST_CASE("a rolling cache keeps its memory for inputs of any length") {
   for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kInt8}) {
     KeyValueCache cache({kSmall}, {.type = type, .window = 20, .sinks = 4, .largest_append = 8});
     const std::vector<std::uint8_t> fp16 = {1, 0, 0, 0, 0, 1, 0, 0};
@@ -192,7 +192,7 @@ TEST_CASE("FP16 tokens give their memory back when they are overwritten") {
   CHECK(cache.fp16_tokens(0) == 5);
 }
 
-TEST_CASE("an INT8 cache keeps sinks in F16 without being told") {
+TEST_CASE("an INT8 cache keeps sinks in F16 by default") {
   KeyValueCache cache({kSmall}, {.type = CacheType::kInt8, .window = 4, .sinks = 3, .largest_append = 2});
   feed(cache, 2, 1);
   CHECK(cache.fp16_tokens(0) == 2);

@@ -183,7 +183,7 @@ TEST_CASE("names may lack the word that a family's bare model does not have") {
   CHECK(source.norm(Role::kFinalNorm).gain == original.norm(Role::kFinalNorm).gain);
 }
 
-TEST_CASE("what a configuration says of quantization does not count beside plain tensors") {
+TEST_CASE("a quantization configuration is ignored if the tensors are plain") {
   for (const nlohmann::json& leftover : std::vector<nlohmann::json>{{{"quant_method", "bitsandbytes"}},
                                                                     {{"quant_method", "awq"}, {"bits", 3}},
                                                                     nlohmann::json::object(),
@@ -276,7 +276,7 @@ TEST_CASE("a GGUF's tensors have the names, shapes and values of the Hugging Fac
   }
 }
 
-TEST_CASE("linears of a GGUF keep the codes of their blocks when they shall, and stand for the same values") {
+TEST_CASE("linears of a GGUF keep the codes of their blocks if requested, with the same values") {
   const ModelSource floats(golden_model("llama.gguf"));
   ModelSource codes(golden_model("llama.gguf"));
   codes.keep_block_codes(16);

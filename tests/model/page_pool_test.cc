@@ -66,7 +66,7 @@ TEST_CASE("a pool lives as long as a page") {
   CHECK(std::memcmp(page.data(), expected.data(), expected.size()) == 0);  // and no sanitizer sees freed memory
 }
 
-TEST_CASE("threads take, share and drop pages at once, and whoever finds a page unshared may write to it") {
+TEST_CASE("threads acquire, share and release pages concurrently, and may write to unshared pages") {
   const std::shared_ptr<PagePool> pool = PagePool::make();
   const PageRef common = pool->take(256);
   std::memset(common.data(), 7, common.bytes());

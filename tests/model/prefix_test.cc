@@ -103,7 +103,7 @@ TEST_CASE("a rolling cache keeps the prefix as sinks") {
   CHECK(error_message([&] { model.make_state({.window = 62}, 0); }) == Contains("context of 61"));
 }
 
-TEST_CASE("a damaged prefix in config.json is told in one line") {
+TEST_CASE("a damaged prefix in config.json is reported in one line") {
   const test::TemporaryDirectory directory;
   const auto refusal = [&](const nlohmann::json& prefix) {
     return error_message([&] { ModelSource(written_model(directory / "model", prefix)); });

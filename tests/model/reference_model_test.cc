@@ -123,7 +123,7 @@ TEST_CASE("an attention's output is gated per element or per head, with and with
   }
 }
 
-TEST_CASE("a block of any make is what the spec says") {
+TEST_CASE("blocks of all kinds agree with the reference of their spec") {
   std::mt19937 random(11);
   const auto coin = [&] { return random() % 2 == 0; };
   constexpr BlockLayout kLayouts[] = {BlockLayout::kPreNorm, BlockLayout::kPostNorm, BlockLayout::kOutputNorm,
@@ -172,7 +172,7 @@ TEST_CASE("a block of any make is what the spec says") {
   }
 }
 
-TEST_CASE("a short convolution of any width is what the spec says, with its biases or without") {
+TEST_CASE("short convolutions of all widths agree with the reference, with and without biases") {
   for (const std::size_t width : {1, 2, 3, 4, 5, 7, 8, 12}) {
     for (const bool bias : {false, true}) {
       ModelSpec spec = small_spec();

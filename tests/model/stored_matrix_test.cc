@@ -72,7 +72,7 @@ Rows rows_in(FusedTensor::Runs runs, Role role, const ModelSpec& spec = two_laye
   return stored.rows;
 }
 
-TEST_CASE("parts of a matrix lie one after the other, or side by side in every head or group of heads") {
+TEST_CASE("parts of a matrix are stored one after the other, or interleaved by head or group of heads") {
   using Runs = FusedTensor::Runs;
   CHECK(rows_in(Runs::kOne, Role::kQuery) == Rows{0, 1, 2, 3, 4, 5, 6, 7});
   CHECK(rows_in(Runs::kOne, Role::kKey) == Rows{8, 9, 10, 11});

@@ -82,7 +82,7 @@ TEST_CASE("a gate's bias is that of the queries in files from before it had a fl
   CHECK(!read_into(family, without).biases.output_gate);
 }
 
-TEST_CASE("what is written of dense modules must agree with the files beside it") {
+TEST_CASE("the written description of dense modules must agree with their files") {
   ModelSpec spec;
   spec.text_vectors = TextVectorSpec{.pooling = Pooling::kFirst, .dense = {{.folder = "2_Dense"}, {.folder = "3"}}};
   const json written = written_spec(spec);

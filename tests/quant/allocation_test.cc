@@ -209,7 +209,7 @@ TEST_CASE("a budget that nothing fits into is refused with the least that does")
   CHECK(error_message([] { allocate(small_model(), 10'000); }) == Contains("target size: the matrices take at least"));
 }
 
-TEST_CASE("experts that lie in one tensor get one format, and all bytes and costs are shared out") {
+TEST_CASE("experts in one tensor get one format, and all bytes and costs are distributed") {
   std::vector<InputChoice> inputs(3);
   inputs[0] = {.cols = 64, .matrices = {matrix({.role = Role::kSharedGate}, 32, 64, 1)}};
   for (std::size_t expert = 0; expert < 2; ++expert) {

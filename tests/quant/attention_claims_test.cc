@@ -169,7 +169,7 @@ TEST_CASE("queries that grow with their position change no claim: a key's bias i
   });
 }
 
-TEST_CASE("the value's bias folds into the output's, whatever stands in the scores") {
+TEST_CASE("the value's bias folds into the output's for all kinds of scores") {
   for (const std::size_t rotary_size : {0, 4, 8}) {
     for (const bool norm : {false, true}) {
       for (const std::size_t kv_heads : {1, 2, 4}) {

@@ -274,7 +274,7 @@ TEST_CASE("statistics that were saved decide the outliers") {
   CHECK(conversion_error(path, options) < 0.9 * conversion_error(path, plain));
 }
 
-TEST_CASE("an MLP reads 16 bits where the norm of what it returns makes a channel large, unless the recipe says no") {
+TEST_CASE("an MLP reads 16 bits if the norm of its output makes a channel large, unless the recipe disables it") {
   const TemporaryDirectory directory;
   test::TinyModel model = test::read_model(golden_model("gemma3_text"));
   for (const char* layer : {"0", "1"}) {
@@ -300,7 +300,8 @@ TEST_CASE("an MLP reads 16 bits where the norm of what it returns makes a channe
   }
 }
 
-TEST_CASE("beside INT8 activations, what only a prompt's last token passes reads 16 bits unless the recipe says no") {
+TEST_CASE(
+    "with INT8 activations, matrices that only the last token passes read 16 bits unless the recipe disables it") {
   for (const char* golden : {"llama3", "llama"}) {  // the head is the embedding, or not
     CAPTURE(golden);
     for (const bool wide : {true, false}) {
@@ -350,7 +351,7 @@ TEST_CASE("an exact conversion can be converted again") {
   CHECK(conversion_error(directory / "once", measured_options("w8a8", "llama")) <= 0.05);
 }
 
-TEST_CASE("an existing output is kept unless it shall be replaced") {
+TEST_CASE("an existing output is kept unless replacement is requested") {
   const TemporaryDirectory directory;
   convert(golden_model("llama"), directory / "out", options_for("f32"));
   const auto before = files_of(directory / "out");
@@ -363,7 +364,7 @@ TEST_CASE("an existing output is kept unless it shall be replaced") {
   CHECK(files_of(directory / "out") != before);
 }
 
-TEST_CASE("rounding what was rounded before is told with what both have cost") {
+TEST_CASE("rounding a rounded model again is reported with the errors of both") {
   const TemporaryDirectory directory;
   const auto note_of = [&](const char* model, const char* scheme) -> std::string {
     ConvertOptions options = options_for(scheme);

@@ -46,7 +46,7 @@ TEST_CASE("a converted mixture gives the same bits with a part of its experts in
   }
 }
 
-TEST_CASE("the matrices of an expert lie beside each other in what is written") {
+TEST_CASE("the matrices of an expert are adjacent in written files") {
   const test::TemporaryDirectory directory;
   ConvertOptions options;
   options.recipe = recipe_for_scheme("bf16");

@@ -143,7 +143,7 @@ TEST_CASE("an expert that got fewer tokens than columns is measured on others, t
   CHECK(routed == 12 * 2);
 }
 
-TEST_CASE("values of experts and embeddings, loaded when somebody looks, have seen all passes") {
+TEST_CASE("values of experts and embeddings, which are loaded on demand, have had all passes") {
   for (const std::string golden : {"qwen3_moe", "deepseek_v3", "mixtral"}) {
     CAPTURE(golden);
     const model::ModelSource source(test::golden_model(golden));

@@ -113,7 +113,7 @@ TEST_CASE("gpt2 and bert drop the keys' bias and fold the values'") {
   CHECK(norm.reason == Contains("residual stream"));
 }
 
-TEST_CASE("qwen3_next folds neither and says why") {
+TEST_CASE("qwen3_next folds neither and gives the reason") {
   const FoldLine key = line_about(qwen3_next(), "model.layers.*.self_attn.k_proj bias");
   CHECK(key.outcome == Outcome::kKept);
   CHECK(key.reason == Contains("key norm stands between it and the score"));
@@ -149,7 +149,7 @@ TEST_CASE("every gain and bias of a model has one line") {
                      "rotation of the residual stream", "rotation of each head's values"});
 }
 
-TEST_CASE("what the recipe has off is kept, and the line says so") {
+TEST_CASE("parts that the recipe disables are kept, and the line reports it") {
   Recipe recipe = recipe_for_scheme("f32");
   recipe.fold_biases = recipe.fold_norms = recipe.center_norms = false;
   for (const FoldLine& line : explain_folds(gpt_neox(), recipe)) {

@@ -164,7 +164,7 @@ TEST_CASE("latent vectors' norms fold, and the plain part of a latent key needs 
   CHECK(why_bias_stays(spec.layers.back(), Role::kKeyPosition) == Contains("rotated"));
 }
 
-TEST_CASE("a norm folds exactly when the structure says that only linears read it") {
+TEST_CASE("a norm folds if and only if only linears read it") {
   for (const ModelSpec& spec : {spec_of("llama"), gpt2(), spec_of("bert"), spec_of("gpt_neox"), qwen3_next(),
                                 deepseek_v3(), spec_of("palm", {{"num_key_value_heads", 1}}), spec_of("qwen3"),
                                 spec_of("olmo2"), spec_of("glm4"), spec_of("cohere2")}) {

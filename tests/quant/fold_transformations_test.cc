@@ -70,7 +70,7 @@ TEST_CASE("all tables that are added to the residual stream are centred") {
   }
 }
 
-TEST_CASE("centring does nothing and says why where a norm writes the stream or the head is the embedding") {
+TEST_CASE("centring does nothing and gives the reason if a norm writes the stream or the head is the embedding") {
   ModelSpec tied = test::small_layer_norm_spec();
   tied.tied_embeddings = true;
   ModelSpec post = test::small_layer_norm_spec();

@@ -47,7 +47,7 @@ TEST_CASE("the tokens that calibration found massive are those that a run keeps 
   CHECK(kept_in_16_bits(model, {kMassiveToken, 5, 6, 7, 8, 9}) == 1);
 }
 
-TEST_CASE("a delimiter that calibration found massive is kept wherever it stands") {
+TEST_CASE("a delimiter that calibration found massive is kept at every position") {
   const test::TemporaryDirectory directory;
   Statistics statistics = measured();
   statistics.massive_tokens.push_back({.token = 7, .position = 3, .token_text = ".", .samples = 2});

@@ -125,7 +125,7 @@ ExpectedDrift expected_drift(const ModelSpec& spec, const model::BlockWeights& w
   return expected;
 }
 
-TEST_CASE("drift is measured beside the original: of what is read first, and of the whole stream in front of down") {
+TEST_CASE("drift is measured against the original: of first inputs, and of the whole stream before down") {
   const model::ModelSource source(test::golden_model("llama3"));
   const ModelSpec& spec = source.spec();
   const WorkingBlockLoader loader(source, nullptr);

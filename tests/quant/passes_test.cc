@@ -133,7 +133,7 @@ TEST_CASE("the channel that is large is split off for all readers of an input") 
   CHECK(block.linears[0].outlier_columns == std::vector<std::int32_t>{3, 6});
 }
 
-TEST_CASE("beside float activations the energy decides, and 8-bit weights need no split") {
+TEST_CASE("with float activations the energy decides, and 8-bit weights need no split") {
   WorkingBlock block = sample_block();
   for (WorkingLinear& linear : block.linears) linear.activations = Activations::kFloat;
   block.linears[0].format = {.bits = 4, .group_size = 32};

@@ -79,7 +79,7 @@ TEST_CASE("formats are chosen at the natural size, unless they are named") {
   CHECK(error_message([&] { target(R"({"target_bytes": "small"})"); }) == Contains("target_bytes"));
 }
 
-TEST_CASE("schemes mean what their names say") {
+TEST_CASE("schemes have the formats of their names") {
   for (const std::string& scheme : scheme_names()) {
     const Recipe recipe = recipe_for_scheme(scheme);
     CHECK((recipe.fold_norms && recipe.fold_biases && recipe.center_norms));

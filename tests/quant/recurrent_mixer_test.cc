@@ -224,7 +224,7 @@ std::vector<float> last_rows(const std::vector<float>& logits, std::size_t count
   return {logits.end() - static_cast<std::ptrdiff_t>(count * 97), logits.end()};
 }
 
-TEST_CASE("a registered mixer runs as its definition says, in any pieces") {
+TEST_CASE("a registered mixer follows its definition, in any pieces") {
   const Hybrid hybrid;
   const model::Model model(hybrid.path);
   const std::vector<int> ids = some_tokens(50);

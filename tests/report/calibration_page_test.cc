@@ -74,7 +74,7 @@ TEST_CASE("the page is well formed, has nothing from elsewhere, and is the same 
   check_page(without_massive_values());
 }
 
-TEST_CASE("the headline says how many channels, how large, where and in which layers") {
+TEST_CASE("the headline has the number of channels, their size, position and layers") {
   const std::string page = ballast::calibration_page(small_model());
   CHECK(contains(page,
                  "<h1>One of 4 channels carries values up to 14,000 times the median, at the first token, in "
@@ -83,7 +83,7 @@ TEST_CASE("the headline says how many channels, how large, where and in which la
   CHECK(contains(page, "<dd>3 of 7</dd>"));  // inputs with outliers
 }
 
-TEST_CASE("a page without massive values says so") {
+TEST_CASE("a page reports that there are no massive values") {
   const std::string page = ballast::calibration_page(without_massive_values());
   CHECK(contains(page, "<h1>No massive activations: the largest value is 20 times the median of its layer</h1>"));
   CHECK(contains(page, "No layer has a massive value"));
@@ -152,7 +152,7 @@ TEST_CASE("kinds of linears come from any architecture's names") {
   CHECK_FALSE(findings.kinds[2].layered);
 }
 
-TEST_CASE("a page says how many experts got too few tokens, and a model without experts has no such section") {
+TEST_CASE("a page reports how many experts got too few tokens; without experts it has no such section") {
   Statistics statistics = small_model();
   CHECK(!contains(ballast::calibration_page(statistics), "Experts"));
   statistics.experts = {{.layer = 2, .columns = 8, .tokens = {60, 3, 0, 1}, .stand_ins = {0, 5, 8, 7}},
@@ -163,7 +163,7 @@ TEST_CASE("a page says how many experts got too few tokens, and a model without 
   CHECK(contains(page, "layer 2, expert 1: 3 tokens"));
 }
 
-TEST_CASE("a delimiter that carries massive values is named beside the first token") {
+TEST_CASE("a delimiter with massive values is listed with the first token") {
   Statistics statistics = small_model();
   CHECK(ballast::report::massive_places(statistics) == "at the first token");
   statistics.massive_tokens.push_back({31, 3, "the", 1});  // once, by chance: not worth a headline

@@ -36,7 +36,7 @@ TEST_CASE("zero and what is not finite has no place on a logarithmic scale") {
   CHECK_FALSE(scale.has(std::numeric_limits<double>::infinity()));
 }
 
-TEST_CASE("ticks lie inside and are few") {
+TEST_CASE("ticks are inside the range and few") {
   for (const Scale& scale : {Scale::logarithmic(0.31, 23855), Scale::logarithmic(1e-30, 1e30), Scale::linear(0, 1),
                              Scale::linear(0, 33), Scale::logarithmic(2, 60)}) {
     for (const std::size_t most : {4, 9}) {

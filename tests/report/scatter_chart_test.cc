@@ -47,7 +47,7 @@ TEST_CASE("each point shows its tooltip on hover and can be reached by keyboard,
   CHECK(contains(html, ">w4a16</text>"));
 }
 
-TEST_CASE("labels never lie on each other: one without room is left to its tooltip") {
+TEST_CASE("labels never overlap: a point without room for one has only a tooltip") {
   std::vector<ScatterPoint> points;
   for (int i = 0; i < 40; ++i) points.push_back({.x = 100, .y = 0.1, .label = "same-place", .tooltip = "all of it"});
   points.push_back({.x = 200, .y = 0.01, .label = "apart", .tooltip = "far away"});
@@ -72,7 +72,7 @@ TEST_CASE("without a point there is no drawing, and with one there is") {
   }
 }
 
-TEST_CASE("others are told apart by shape, not by colour alone") {
+TEST_CASE("other programs differ by shape, not only by colour") {
   ScatterChart chart = chart_of({{.x = 1, .y = 1}});
   chart.groups.push_back({.name = "theirs",
                           .colour = 1,

@@ -59,14 +59,14 @@ TEST_CASE("a sweep's page is well formed, has nothing from elsewhere, and is the
   test::check_page(sweep_page({}));
 }
 
-TEST_CASE("hovering a point tells recipe, size, divergence, perplexity, speed and formats") {
+TEST_CASE("a point's tooltip has recipe, size, divergence, perplexity, speed and formats") {
   CHECK(contains(sweep_page(example()),
                  "<title>w4a16@92MB\n91.99 MB, 5.52 bits per weight\nKL 0.0475, 99 % below 0.142\nperplexity 16.59\n"
                  "same top token 94.8 %\npp512 1,900 tokens/s\ntg128 238 tokens/s\n"
                  "int4-g32-asym 76 %, int8-g64 24 %</title>"));
 }
 
-TEST_CASE("a sweep's page says what was measured, on what and where") {
+TEST_CASE("a sweep's page has the measurement, the data and the machine") {
   const std::string page = sweep_page(example());
   CHECK(
       contains(page, "<h1>Two recipes of 91.99 to 141.8 MB: a divergence of 0.0475 to 0.0039 from the original</h1>"));
@@ -76,7 +76,7 @@ TEST_CASE("a sweep's page says what was measured, on what and where") {
   CHECK(contains(page, "<dd>16.51</dd>"));
 }
 
-TEST_CASE("every figure of the charts stands in the table, so that the page reads without hovering") {
+TEST_CASE("the table contains all figures of the charts") {
   const std::string page = sweep_page(example(), peers());
   const std::string table = page.substr(page.find("All figures</h2>"));
   for (const char* cell : {"w4a16@92MB", "91.99", "0.0475", "16.59", "94.8 %", "1,900", "Q4_K_M", "105.5", "0.056",
@@ -86,7 +86,7 @@ TEST_CASE("every figure of the charts stands in the table, so that the page read
   }
 }
 
-TEST_CASE("peers are drawn beside our recipes with a legend of their own") {
+TEST_CASE("peers are drawn with ballast's recipes and have a separate legend") {
   const std::string page = sweep_page(example(), peers());
   CHECK(contains(page, "</svg>ballast</li>"));
   CHECK(contains(page, "</svg>llama.cpp</li>"));
@@ -104,7 +104,7 @@ TEST_CASE("without speeds there is no plot of them") {
   CHECK_FALSE(contains(page, "tokens/s"));
 }
 
-TEST_CASE("what failed is told with its reason, what has no divergence is not drawn") {
+TEST_CASE("failures are listed with their reasons, and results without a divergence are not drawn") {
   Sweep sweep = example();
   sweep.rows.push_back({.name = "broken", .error = "model.safetensors: no <room> left"});
   sweep.rows.push_back(measured("f32", 538'000'000, 1e-9, 0));

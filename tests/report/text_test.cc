@@ -79,7 +79,7 @@ TEST_CASE("text is cut at whole characters and wide ones count twice") {
   CHECK(shortened("é", 1) == "é");
 }
 
-TEST_CASE("lists and ranges read as a sentence would say them") {
+TEST_CASE("lists and ranges are formatted as in a sentence") {
   CHECK(ranges({}) == "");
   CHECK(ranges({7}) == "7");
   CHECK(ranges({3, 4}) == "3 and 4");

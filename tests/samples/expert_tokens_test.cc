@@ -74,7 +74,7 @@ TEST_CASE("an expert without enough tokens is also run on those that came neares
   CHECK(stand_ins(tokens, 1, 0) == std::vector<float>{0.0F, 0.4F});
 }
 
-TEST_CASE("every sample stands in with as many tokens, whatever the batches") {
+TEST_CASE("every sample contributes the same number of tokens, for all batches") {
   const std::vector<float> logits = {3, 1, 0, 3, 2, 0, 3, 0, 0, 3, 2.5F, 0};
   const Batch both({3, 1, 0, 3, 2, 0, 3, 0, 0, 3, 2.5F, 0}, {0, 0, 0, 0});
   ExpertTokens together(shape(2, 2, 2));
@@ -97,7 +97,7 @@ TEST_CASE("every sample stands in with as many tokens, whatever the batches") {
   for (const std::size_t sample : {0, 1}) CHECK(stand_ins(apart, 1, sample) == stand_ins(together, 1, sample));
 }
 
-TEST_CASE("a token that a correction sent to an expert is no stand-in for it, though its logit is low") {
+TEST_CASE("a token that a correction sent to an expert does not represent it, even with a low logit") {
   const Batch batch({5, 1, 0, 5, 1, 0}, {1, 0});
   ExpertTokens tokens(shape(2, 1, 2));
   tokens.add(batch.routing, 0, batch.marks);

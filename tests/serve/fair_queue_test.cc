@@ -25,7 +25,7 @@ TEST_CASE("one user's items come in order") {
   CHECK(queue.size() == 0);
 }
 
-TEST_CASE("who comes with one item does not wait for all of another user's") {
+TEST_CASE("a user with one item does not wait for all items of another user") {
   FairQueue<char> queue(10);
   for (int i = 0; i < 6; ++i) queue.push("many", 'm', 10);
   queue.push("one", '1', 10);

@@ -31,7 +31,7 @@ TEST_CASE("a client that asks whether it may send too large a body is refused at
   CHECK(reply.status == 413);
 }
 
-TEST_CASE("a head may have as many bytes as the limit says, and not one more") {
+TEST_CASE("the headers may have as many bytes as the limit, and not one more") {
   const HttpOptions options = limited({.header_bytes = 500});
   const std::size_t rest = request_text("GET /echo", "X: \r\n").size();
   const auto head_of = [&](std::size_t size) {
@@ -46,7 +46,7 @@ TEST_CASE("a head may have as many bytes as the limit says, and not one more") {
   CHECK(reply_to(options, many).status == 431);  // without an end
 }
 
-TEST_CASE("a body may have as many bytes as the limit says, and not one more") {
+TEST_CASE("a body may have as many bytes as the limit, and not one more") {
   const HttpOptions options = limited({.body_bytes = 1000});
   const auto body_of = [](std::size_t size) { return request_text("POST /echo", "", std::string(size, 'a')); };
   CHECK(reply_to(options, body_of(1000)).status == 200);
@@ -73,13 +73,13 @@ TEST_CASE("a refused upload's answer is read although the client goes on sending
   CHECK(client.read_reply().status == 413);
 }
 
-TEST_CASE("a head that does not come is told so") {
+TEST_CASE("a response reports headers that time out") {
   const HttpReply reply = reply_to(limited({.header_time = 50ms}), "GET /echo HTTP/1.1\r\n");
   CHECK(reply.status == 408);
   CHECK(reply.has("Connection: close"));
 }
 
-TEST_CASE("a body that comes too slowly is told so") {
+TEST_CASE("a response reports a body that is too slow") {
   const HttpOptions options = limited({.least_body_rate = 1'000'000'000, .header_time = 50ms});
   CHECK(reply_to(options, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc").status == 408);
   CHECK(reply_to(options, "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n").status == 408);
@@ -114,7 +114,7 @@ TEST_CASE("an answer may take longer than a connection may be idle") {
   CHECK(client->read_reply().body == "late");
 }
 
-TEST_CASE("connections beyond the limit are told so, until others end") {
+TEST_CASE("connections beyond the limit get a response until others end") {
   for (const HttpLimits& limits : {HttpLimits{.connections = 2}, HttpLimits{.connections_of_address = 2}}) {
     Served served(limited(limits));
     HttpClient first(served.port());

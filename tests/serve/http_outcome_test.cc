@@ -46,7 +46,7 @@ std::optional<HttpResponse> refuse_strangers(const HttpRequest& head) {
   return HttpResponse{.status = 401, .body = "no"};
 }
 
-TEST_CASE("who is refused by the head is told so before the body") {
+TEST_CASE("a request that its headers disqualify is refused before the body") {
   HttpOptions options = any_port();
   options.check_head = &refuse_strangers;
   Served served(options);
@@ -67,7 +67,7 @@ TEST_CASE("who is refused by the head is told so before the body") {
   CHECK(known.request(request_text("POST /echo", "Authorization: friend\r\n", "hello")).body.ends_with(" hello"));
 }
 
-TEST_CASE("a server tells what became of each request, once") {
+TEST_CASE("a server reports the outcome of each request once") {
   Outcomes outcomes;
   {
     Served served(outcomes.options());

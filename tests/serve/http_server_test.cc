@@ -52,7 +52,7 @@ TEST_CASE("a request has its headers in lower case, and the first of a name is f
   CHECK(client.read_reply().body == "ok");
 }
 
-TEST_CASE("methods that nobody knows are the handler's to answer") {
+TEST_CASE("unknown methods are passed to the handler") {
   CHECK(reply_to(request_text("BREW /echo")).body == "BREW /echo 127.0.0.1 ");
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("HEAD is answered without a body, and the connection stays") {
   CHECK(client.request(request_text("GET /echo")).body == "GET /echo 127.0.0.1 ");
 }
 
-TEST_CASE("a client that asks before it sends the body is told to go on") {
+TEST_CASE("a client that expects 100-continue gets it") {
   Served served;
   HttpClient client(served.port());
   client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-Continue\r\n\r\n");
@@ -234,7 +234,7 @@ TEST_CASE("run() returns once a drained server has answered all") {
   thread.join();
 }
 
-TEST_CASE("drain() and stop() hold before run(), and harm nobody after it") {
+TEST_CASE("drain() and stop() take effect before run(), and are harmless after it") {
   const std::function<void(HttpServer&)> ways_to_end[] = {[](HttpServer& server) { server.drain(); },
                                                           [](HttpServer& server) { server.stop(); }};
   for (const auto& end : ways_to_end) {
@@ -248,7 +248,7 @@ TEST_CASE("drain() and stop() hold before run(), and harm nobody after it") {
   const HttpServer never_run(any_port(), [](const std::shared_ptr<HttpExchange>&) {});
 }
 
-TEST_CASE("stop() closes what is open, and the waiting are told") {
+TEST_CASE("stop() closes open connections and notifies waiting requests") {
   Served served;
   HttpClient idle(served.port());
   CHECK(idle.request(request_text("GET /echo")).status == 200);
@@ -263,7 +263,7 @@ TEST_CASE("stop() closes what is open, and the waiting are told") {
   CHECK(idle.read_rest().empty());
 }
 
-TEST_CASE("where it cannot listen a server says where and why") {
+TEST_CASE("an error has the address at which a server cannot listen, and the reason") {
   const Served served;
   HttpOptions options;
   options.port = served.port();

@@ -137,7 +137,7 @@ TEST_CASE("a client that leaves with requests unanswered is noticed") {
   gone.wait();
 }
 
-TEST_CASE("nobody is told of a client that leaves after its answer") {
+TEST_CASE("a client's disconnection after its answer is not reported") {
   Event gone;
   {
     Served served;
@@ -151,7 +151,7 @@ TEST_CASE("nobody is told of a client that leaves after its answer") {
   CHECK(!gone.happened());
 }
 
-TEST_CASE("a callback that fails harms nobody else") {
+TEST_CASE("a failing callback does not affect other connections") {
   Served served;
   HttpClient client(served.port());
   client.send(request_text("GET /held"));

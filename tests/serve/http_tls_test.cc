@@ -142,7 +142,7 @@ TEST_CASE("over TLS a client that leaves is noticed, and limits hold") {
   CHECK(uploading.read_reply().status == 413);
 }
 
-TEST_CASE("over TLS connections beyond the limit are told so") {
+TEST_CASE("TLS connections beyond the limit get a response") {
   const TlsFiles files;
   HttpOptions options = files.options();
   options.limits.connections = 1;
@@ -152,7 +152,7 @@ TEST_CASE("over TLS connections beyond the limit are told so") {
   CHECK(second.read_reply().status == 503);
 }
 
-TEST_CASE("who does not speak TLS is closed, and who says nothing in time") {
+TEST_CASE("connections without TLS are closed, and so are silent ones after a timeout") {
   const TlsFiles files;
   HttpOptions options = files.options();
   options.limits.handshake_time = 50ms;

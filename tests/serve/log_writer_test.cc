@@ -25,7 +25,7 @@ TEST_CASE("all lines are written, in their order") {
   for (std::size_t i = 0; i < written.size(); ++i) CHECK(written[i] == std::to_string(i));
 }
 
-TEST_CASE("where nobody reads, lines beyond what may wait are dropped and counted, and nobody waits") {
+TEST_CASE("when the log is not read, lines beyond the limit are dropped and counted, and writers do not block") {
   std::atomic<int> asked = 0;
   LogWriter log([&](std::string_view) {
     ++asked;
@@ -55,7 +55,7 @@ TEST_CASE("a line that could not be written is written later") {
   CHECK(log.dropped() == 0);
 }
 
-TEST_CASE("without anybody who writes nothing is kept") {
+TEST_CASE("no lines are kept without a writer thread") {
   LogWriter log(nullptr);
   for (std::size_t i = 0; i < 2 * LogWriter::kMostLines; ++i) log.add("line");
   CHECK(log.dropped() == 0);

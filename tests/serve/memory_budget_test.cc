@@ -70,7 +70,7 @@ TEST_CASE("bodies count while they come: one that finds no room is refused, smal
   CHECK(later.request(request_text("POST /echo", "", std::string(700'000, 'a'))).status == 200);
 }
 
-TEST_CASE("what a request says that it holds stays until its answer was sent") {
+TEST_CASE("the reserved memory of a request is released after its answer was sent") {
   HttpOptions options = any_port();
   options.memory = std::make_shared<MemoryBudget>(1'000'000);
   Served served(options);

@@ -5,12 +5,12 @@
 namespace ballast::serve {
 namespace {
 
-TEST_CASE("a prompt that nobody waits for is read as fast as it can be") {
+TEST_CASE("a prompt is read at full speed if no other request generates") {
   PromptPace pace(0.15, 512);
   CHECK(pace.tokens(false) == 512);
 }
 
-TEST_CASE("beside texts that generate, prompts get what is left of the time between two tokens") {
+TEST_CASE("while others generate, prompts get the remaining time between two tokens") {
   PromptPace pace(0.150, 512);
   for (int i = 0; i < 50; ++i) pace.measure(0, true, 0.050);
   for (int i = 0; i < 50; ++i) pace.measure(100, true, 0.100);  // half a millisecond a token

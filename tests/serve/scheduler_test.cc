@@ -287,7 +287,7 @@ TEST_CASE("what recurrent layers keep of texts counts as memory, and is forgotte
   CHECK_THROWS_AS(Scheduler(loaded, {.cache_bytes = 3 * all.page_bytes}), Error);
 }
 
-TEST_CASE("those who come while a common beginning is read wait for it instead of reading it, too") {
+TEST_CASE("requests that arrive while a common prefix is processed wait for it") {
   const test::TemporaryDirectory folder;
   const engine::LoadedModel loaded(model_in(folder));
   Working working(loaded, {});
@@ -327,7 +327,7 @@ TEST_CASE("a cancelled request ends, running or waiting, and others go on") {
   CHECK_FALSE(after->wait().failure.has_value());
 }
 
-TEST_CASE("who would wait behind too many is refused, and so is everybody once the server goes down") {
+TEST_CASE("requests are refused when the queue is full and during shutdown") {
   const test::TemporaryDirectory folder;
   const engine::LoadedModel loaded(model_in(folder));
   Scheduler idle(loaded, {.most_waiting = 2});  // nobody works
@@ -365,7 +365,7 @@ TEST_CASE("stopping ends all requests") {
   running->wait();
 }
 
-TEST_CASE("more choices than run at once come beside a text that goes on, each as it would alone") {
+TEST_CASE("more choices than slots run with another request, with the same texts as alone") {
   const test::TemporaryDirectory folder;
   const engine::LoadedModel loaded(model_in(folder));
   Working working(loaded, {.most_running = 3});

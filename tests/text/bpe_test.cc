@@ -149,7 +149,7 @@ TEST_CASE("a token that merging does not reach stays whole only with ignore_merg
   CHECK(encode(Bpe(vocabulary), "ab") == std::vector<int>{2});
 }
 
-TEST_CASE("bytes that are no token are left out, or stand as the unknown token") {
+TEST_CASE("bytes without a token are dropped or become the unknown token") {
   BpeVocabulary vocabulary;
   vocabulary.tokens = std::make_shared<TokenTable>(TokenTable{"a", "?"});
   CHECK(encode(Bpe(vocabulary), "xayza") == std::vector<int>{0, 0});

@@ -248,7 +248,7 @@ TEST_CASE("a final message of parts is continued, and what users wrote is marked
   CHECK(prompt.from_user.back().end == prompt.text.size());
 }
 
-TEST_CASE("without a generation prompt the template is told so") {
+TEST_CASE("the template gets add_generation_prompt = false without a generation prompt") {
   const auto tokenizer = test::make_tiny_tokenizer(test::tiny_tokenizer_json(), nlohmann::json::object(),
                                                    "{{ messages[0].content }}{{ add_generation_prompt }}");
   Conversation conversation = make_conversation(std::vector<ChatMessage>{{"user", "a"}});

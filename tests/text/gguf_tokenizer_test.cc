@@ -217,7 +217,7 @@ TEST_CASE("a GGUF's WordPiece of older converters names its tokens otherwise") {
   CHECK(bare->suffix().empty());
 }
 
-TEST_CASE("a GGUF's WordPiece lower-cases as the file says, or else where the vocabulary has no capitals") {
+TEST_CASE("a GGUF's WordPiece lower-cases according to the file, by default if the vocabulary has no capitals") {
   const auto ids = [](json metadata, const char* key, bool value) {
     if (key != nullptr) metadata["tokenizer.ggml.normalizer." + std::string(key)] = value;
     return load_tokenizer(MetadataOnly(std::move(metadata)))->encode("CAF\xC3\x89 Paris");

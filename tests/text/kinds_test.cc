@@ -177,7 +177,7 @@ TEST_CASE("damaged Unigram and WordPiece models are refused with their place") {
         Contains("max_input_chars_per_word: must lie between 1 and"));
 }
 
-TEST_CASE("added tokens may lie beyond the embedding: texts with one are refused, others are not") {
+TEST_CASE("added tokens may be beyond the embedding: texts with one are refused, others are not") {
   const auto tokenizer = test::make_tiny_tokenizer();
   CHECK_NOTHROW(check_tokenizer(*tokenizer, 261, nlohmann::json::object(), "m"));
   CHECK(tokenizer->encode("he<|end|>") == Ids{256, 261});

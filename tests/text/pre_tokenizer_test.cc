@@ -35,7 +35,7 @@ json split(const char* behavior, bool invert = false) {
 }
 
 // The cases of the tokenizers library's documentation.
-TEST_CASE("Split treats what matches as its behavior says") {
+TEST_CASE("Split handles matches according to its behavior") {
   const std::string text = "the-final--countdown";
   CHECK(pieces(split("Removed"), text) == Pieces{"the", "final", "countdown"});
   CHECK(pieces(split("Isolated"), text) == Pieces{"the", "-", "final", "-", "-", "countdown"});
@@ -61,13 +61,13 @@ TEST_CASE("Split at empty matches cuts there") {
   CHECK(pieces(node, "oneTwoThree") == Pieces{"one", "Two", "Three"});
 }
 
-TEST_CASE("Digits stand alone or together") {
+TEST_CASE("Digits are split individually or as numbers") {
   CHECK(pieces(sequence({{"type", "Digits"}, {"individual_digits", true}}), "a12\xC2\xBD") ==
         Pieces{"a", "1", "2", "\xC2\xBD"});
   CHECK(pieces(sequence({{"type", "Digits"}, {"individual_digits", false}}), "a12b") == Pieces{"a", "12", "b"});
 }
 
-TEST_CASE("ByteLevel cuts with GPT-2's expression and puts a space in front when told") {
+TEST_CASE("ByteLevel splits with GPT-2's expression and adds a leading space if requested") {
   const json node = {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"use_regex", true}};
   CHECK(pieces(node, "it's  12") == Pieces{" it", "'s", " ", " 12"});
   CHECK(pieces(node, " x") == Pieces{" x"});

@@ -69,7 +69,7 @@ void check_all_cuts(const ReplyParser& parser, const Tokenizer& tokenizer, const
   }
 }
 
-TEST_CASE("thinking is told from the answer, however the text is cut") {
+TEST_CASE("thinking is separated from the answer for any division of the text") {
   const auto tokenizer = tokenizer_with({}, "{{ messages[-1].content }}<think>{# closed by </think> #}");
   const ReplyParser parser(find_reply_format(*tokenizer, "think"), *tokenizer);
   struct Case {
@@ -227,7 +227,7 @@ TEST_CASE("harmony's tokens that end the reply, and the one that does not") {
   CHECK(ReplyParser().ends().empty());
 }
 
-TEST_CASE("a stop string reaches from thinking into the answer and matches whole marks, not the space beside them") {
+TEST_CASE("a stop string can span thinking and answer and matches whole marks, not the space next to them") {
   const auto tokenizer = tokenizer_with({}, "<think>");
   const auto reply = [&](const std::string& stop, std::size_t size) {
     ReplyParser parser(find_reply_format(*tokenizer, "think"), *tokenizer);

@@ -120,7 +120,7 @@ TEST_CASE("templates that use every feature give what jinja2 renders, or are ref
   }
 }
 
-TEST_CASE("a refusal says where and what") {
+TEST_CASE("an error has the position and the reason") {
   CHECK(refusal("a\n{% if %}") == "chat template: line 2: an expression is missing");
   CHECK(refusal("a\n\n{{ x.y }}") == "chat template: line 3: 'x' is undefined");
   CHECK(refusal("{{ raise_exception('Roles must alternate') }}") ==

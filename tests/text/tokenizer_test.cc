@@ -142,7 +142,7 @@ TEST_CASE("the configuration's tokens are found too") {
   CHECK_FALSE(tokenizer->adds_bos());
 }
 
-TEST_CASE("bos is added when the template or the configuration says so") {
+TEST_CASE("bos is added if the template or the configuration requires it") {
   json tokenizer = tiny_tokenizer_json();
   const json special = {{"<|end|>", {{"id", "<|end|>"}, {"ids", json::array({kEnd})}}}};
   const json first = {{"SpecialToken", {{"id", "<|end|>"}}}};
@@ -256,7 +256,7 @@ TEST_CASE("a directory's files belong together, config.json names bos and eos wh
   CHECK_FALSE(tokenizer->bos().has_value());
 }
 
-TEST_CASE("a token that tokenizer_config.json sets to null is none, whatever config.json says") {
+TEST_CASE("a token that is null in tokenizer_config.json is absent, even if config.json has one") {
   const test::TemporaryDirectory directory;
   std::ofstream(directory.path() / "tokenizer.json") << tiny_tokenizer_json();
   const json model = {{"eos_token_id", kEnd}, {"bos_token_id", kEnd}};

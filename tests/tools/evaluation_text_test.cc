@@ -32,7 +32,7 @@ TEST_CASE("positions are shown as ranges, with the reference where there is one"
   CHECK(evaluation_sheet(evaluation).contains("position  tokens  perplexity\n       0       2       40.00\n"));
 }
 
-TEST_CASE("the worst predictions are one line each, whatever their tokens hold") {
+TEST_CASE("the worst predictions are one line each for tokens with any characters") {
   Evaluation evaluation = with_divergence();
   DivergentToken token;
   token.chunk = 1;

@@ -17,7 +17,7 @@ TEST_CASE("memory for experts is a size, all of them without it, and never nothi
   CHECK_THROWS_AS(model_options({.expert_memory = "much"}, true), UsageError);
 }
 
-TEST_CASE("the hit rate of experts is told with what was read and what is held") {
+TEST_CASE("the hit rate of experts is reported with the bytes read and held") {
   CHECK(expert_text({.budget = 500'000'000,
                      .bytes = 402'000'000,
                      .experts = 128,

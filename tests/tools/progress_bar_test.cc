@@ -31,7 +31,7 @@ struct FakeScreen {
   std::string take() { return std::exchange(shown, {}); }
 };
 
-TEST_CASE("without a terminal a stage tells its start, its end, and a line every ten seconds") {
+TEST_CASE("without a terminal a stage prints its start, its end, and a line every ten seconds") {
   FakeScreen screen;
   ProgressBar bar(screen.lines());
   bar.update("reading", 0, 100);
@@ -51,7 +51,7 @@ TEST_CASE("without a terminal a stage tells its start, its end, and a line every
   CHECK(screen.take() == "writing: 0/2\n");
 }
 
-TEST_CASE("an end that is told again is shown once, and what follows began when it was told last") {
+TEST_CASE("an end that is reported twice is shown once, and the next stage starts at the second report") {
   FakeScreen screen;
   ProgressBar bar(screen.lines());
   bar.update("weighing", 2, 2);
@@ -66,7 +66,7 @@ TEST_CASE("an end that is told again is shown once, and what follows began when 
   CHECK(screen.take() == "weighing: 1/2, 20 s left\n");
 }
 
-TEST_CASE("a stage that first tells of its first step began when the one before ended") {
+TEST_CASE("a stage whose first report is of its first step started when the previous one ended") {
   FakeScreen screen;
   ProgressBar bar(screen.lines());
   bar.update("reading", 1, 1);

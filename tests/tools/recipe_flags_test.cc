@@ -54,7 +54,7 @@ TEST_CASE("scales of 8 bits are for groups") {
   CHECK_THROWS_AS(recipe_from_flags(flags), UsageError);
 }
 
-TEST_CASE("flags beside a recipe file override it, and their exceptions come first") {
+TEST_CASE("flags override a recipe file, and their exceptions come first") {
   const std::filesystem::path file = std::filesystem::temp_directory_path() / "ballast_recipe_flags_test.json";
   Recipe written = recipe_for_scheme("w4a16");
   written.overrides = {{"proj", parse_format("int8-g32")}};

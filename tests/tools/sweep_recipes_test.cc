@@ -49,7 +49,7 @@ TEST_CASE("without flags the sizes are spread over what a model of so many weigh
   }
 }
 
-TEST_CASE("a preset says how schemes are rounded; a recipe in a file says so itself") {
+TEST_CASE("a preset sets the rounding of schemes, but not of recipes in files") {
   const test::TemporaryDirectory directory;
   const auto file = test::write_file(directory / "own.json", R"({"scheme": "w4a16", "rounding": "nearest"})");
   const std::vector<SweepRecipe> recipes =

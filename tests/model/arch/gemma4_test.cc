@@ -142,7 +142,7 @@ TEST_CASE("each layer of Gemma 4 may get something of the token itself") {
         "config.json: vocab_size_per_layer_input: must be vocab_size");
 }
 
-TEST_CASE("a mixture of Gemma 4 has experts beside each MLP, with norms and gains of their own") {
+TEST_CASE("a mixture of Gemma 4 has experts in parallel with each MLP, with separate norms and gains") {
   json config = with_field(kConfig, "enable_moe_block", true);
   config["num_experts"] = 6;
   config["top_k_experts"] = 2;

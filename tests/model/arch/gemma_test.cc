@@ -102,7 +102,7 @@ TEST_CASE("Gemma 3 has norms before and after both halves, of queries and keys, 
   CHECK(described(with_field(config_of("gemma3_text"), "final_logit_softcapping", 30.0)).logit_cap == 30.0);
 }
 
-TEST_CASE("every sixth layer of Gemma 3 sees everything unless a list or a pattern says otherwise") {
+TEST_CASE("every sixth layer of Gemma 3 has full attention unless a list or a pattern overrides it") {
   json config = config_of("gemma3_text");
   check_layers(config, {true, true, true, true, true, false, true}, 4096, 1e4, 1e6);
   config["sliding_window"] = 512;
@@ -147,7 +147,7 @@ TEST_CASE("a Gemma 3 that reads images, too, is its text model, under any of the
   }
 }
 
-TEST_CASE("what a Gemma 3 with images does not say of its text model its configuration class says") {
+TEST_CASE("fields that a Gemma 3 with images omits have the defaults of its configuration class") {
   const json config = {{"model_type", "gemma3"}, {"text_config", {{"hidden_size", 2560}, {"num_hidden_layers", 34}}}};
   const ModelSpec spec = described(config);
   CHECK(spec.vocab_size == 262208);

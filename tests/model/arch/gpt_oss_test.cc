@@ -185,7 +185,7 @@ std::filesystem::path write_model(const std::filesystem::path& directory, bool m
   return directory;
 }
 
-TEST_CASE("experts in MXFP4 are the values that they stand for") {
+TEST_CASE("experts in MXFP4 are decoded to their values") {
   const test::TemporaryDirectory directory;
   const Model plain(write_model(directory / "plain", false));
   const Model packed(write_model(directory / "packed", true));

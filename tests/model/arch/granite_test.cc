@@ -54,7 +54,7 @@ TEST_CASE("Granite's mixtures have its factors and experts of the MLP's size in 
   }
 }
 
-TEST_CASE("some of Granite's mixtures have an MLP beside the experts") {
+TEST_CASE("some of Granite's mixtures have a shared MLP and experts") {
   nlohmann::json config = kConfig;
   config.update({{"model_type", "granitemoeshared"}, {"num_local_experts", 4}, {"num_experts_per_tok", 2}});
   CHECK(test::mlp_of(test::described(config)).experts->shared_size == 0);

@@ -35,7 +35,7 @@ TEST_CASE("Hunyuan normalizes its heads after the rotation") {
   }
 }
 
-TEST_CASE("an alpha stretches the base of Hunyuan's rotation, whatever the length of a text") {
+TEST_CASE("an alpha scales the base of Hunyuan's rotation for texts of any length") {
   json config = config_of("hunyuan_v1_dense");
   config["rope_scaling"] = {{"type", "dynamic"}, {"alpha", 1000.0}, {"factor", 1.0}};
   CHECK(test::attention_of(test::described(config)).rope->theta ==

@@ -10,7 +10,7 @@ nlohmann::json config_of(const char* model_type) {
           {"num_key_value_heads", 2}, {"head_dim", 12},         {"intermediate_size", 40}, {"vocab_size", 10}};
 }
 
-TEST_CASE("Seed-OSS has biases of queries, keys and values unless it says otherwise") {
+TEST_CASE("Seed-OSS has biases of queries, keys and values by default") {
   const nlohmann::json config = config_of("seed_oss");
   const ModelSpec spec = test::described(config);
   CHECK(spec.biases.query);
@@ -29,7 +29,7 @@ TEST_CASE("Arcee has a squared ReLU without a gate") {
   CHECK(mlp.activation == Activation::kReluSquared);
 }
 
-TEST_CASE("Helium has no bias after attention, whatever the others have") {
+TEST_CASE("Helium has no bias after attention, even if other linears have biases") {
   const ModelSpec spec = test::described(test::with_field(config_of("helium"), "attention_bias", true));
   CHECK(spec.biases.query);
   CHECK(!spec.biases.attention_output);
@@ -47,7 +47,7 @@ TEST_CASE("Nemotron stores the gains of its LayerNorms minus one and rotates hal
   CHECK(test::mlp_of(spec).activation == Activation::kReluSquared);
 }
 
-TEST_CASE("Jais 2 has LayerNorms with gains as they are, and biases unless it says otherwise") {
+TEST_CASE("Jais 2 has LayerNorms with unshifted gains, and biases by default") {
   const ModelSpec spec = test::described(config_of("jais2"));
   CHECK(spec.norm.kind == NormSpec::Kind::kLayer);
   CHECK(spec.norm.bias);

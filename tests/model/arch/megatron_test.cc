@@ -140,7 +140,7 @@ TEST_CASE("a Megatron checkpoint's logits are those of the reference") {
   }
 }
 
-TEST_CASE("a Megatron checkpoint without its fused matrix is told that one") {
+TEST_CASE("an error names the fused matrix that a Megatron checkpoint lacks") {
   const ModelSpec spec = described(kModern);
   TinyModel model = megatron_model(kModern, spec, test::random_tensors(spec, 4));
   model.tensors.erase("decoder.layers.0.mlp.linear_fc1.weight");

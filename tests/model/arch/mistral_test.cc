@@ -40,7 +40,7 @@ TEST_CASE("Ministral 3's queries grow by the logarithm of how often their positi
   CHECK(test::attention_of(test::described(test::with_field(kConfig, "sliding_window", 7))).window == 7);
 }
 
-TEST_CASE("a Ministral 3 that does not say how positions are stretched is refused") {
+TEST_CASE("a Ministral 3 without RoPE scaling parameters is refused") {
   CHECK(test::refusal_of_field(kConfig, "rope_parameters", nullptr) == "config.json: rope_parameters: missing");
   json rope = kConfig["rope_parameters"];
   rope.erase("llama_4_scaling_beta");

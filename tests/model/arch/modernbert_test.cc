@@ -70,7 +70,7 @@ TEST_CASE("ModernBERT's layers with a window have a rotation of their own, in bo
   CHECK(thetas(with_field(kConfig, "rope_parameters", newer)) == Thetas{700, 60, 60, 700});
 }
 
-TEST_CASE("ModernBERT's class says whether it has a head") {
+TEST_CASE("ModernBERT's class determines whether it has a head") {
   const ModelSpec headless = described(with_field(kConfig, "architectures", {"ModernBertModel"}));
   CHECK(!headless.has_head);
   CHECK(!headless.head_transform);

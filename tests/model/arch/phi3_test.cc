@@ -104,7 +104,7 @@ double error_with_factors(const Model& model, const std::vector<double>& factors
                   test::relative_error(test::run_in_pieces(model, test::kFamilyIds, 1), expected));
 }
 
-TEST_CASE("a model takes LongRoPE's long factors for all tokens where its sequences shall have more than the context") {
+TEST_CASE("a model uses LongRoPE's long factors for all tokens if sequences exceed the original context") {
   const test::TemporaryDirectory directory;
   const auto path =
       test::named_model(small_config(), test::random_tensors(described(small_config()), 3)).write(directory / "model");

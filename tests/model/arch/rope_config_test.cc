@@ -121,7 +121,7 @@ TEST_CASE("Llama 3 leaves fast pairs, stretches slow ones and blends between") {
   CHECK(blended > 0);
 }
 
-TEST_CASE("a part of a head's channels is rotated when a configuration of any generation says so") {
+TEST_CASE("configurations of all versions can limit rotation to a part of a head's channels") {
   CHECK(read(json::object(), 12).rotary_size == 12);
   CHECK(read_rope(files::JsonReader(json::object(), "config.json"), 12, {.partial = 0.5}).rotary_size == 6);
   CHECK(read({{"partial_rotary_factor", 0.25}}).rotary_size == 16);
@@ -234,7 +234,7 @@ TEST_CASE("a GGUF's factors that are not Llama 3's are refused") {
         Contains("llama.rope.scaling.type: 'longrope' is not supported; supported: none, linear, yarn"));
 }
 
-TEST_CASE("what stretches texts beyond the context only, or tells images apart, leaves texts as they are") {
+TEST_CASE("RoPE settings for longer contexts or for images do not change short texts") {
   for (const char* type : {"dynamic", "mrope"}) {
     const RopeSpec rope = read({{"rope_theta", 500.0}, {"rope_scaling", {{"type", type}, {"factor", 4}}}});
     CHECK(rope.theta == 500.0);

@@ -26,7 +26,7 @@ std::vector<std::size_t> windows(const json& config) {
   return layers;
 }
 
-TEST_CASE("every fourth layer of SmolLM3 does not rotate unless a list or an interval says otherwise") {
+TEST_CASE("every fourth layer of SmolLM3 does not rotate unless a list or an interval overrides it") {
   CHECK(rotated(kConfig) == std::vector{true, true, true, false, true});
   CHECK(rotated(with_field(kConfig, "no_rope_layer_interval", 2)) == std::vector{true, false, true, false, true});
   // 1 stands for a layer that rotates; the list may be longer than the model.

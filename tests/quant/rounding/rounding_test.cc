@@ -234,7 +234,7 @@ TEST_CASE("outlier columns decode to exactly their 16-bit weights and widen no g
   }
 }
 
-TEST_CASE("a matrix decodes to what its codes stand for, whoever decodes it") {
+TEST_CASE("all decoders of a matrix agree with the values of its codes") {
   const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0.1F, 1);
   for (const WeightFormat& format : own_formats()) {
     CAPTURE(format_name(format));

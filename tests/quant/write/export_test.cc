@@ -95,7 +95,7 @@ TEST_CASE("symmetric integers have exact places in other programs' files") {
   }
 }
 
-TEST_CASE("what has no exact place is refused, and nothing is left behind") {
+TEST_CASE("parts that a format cannot store exactly are refused, and no files remain") {
   const TemporaryDirectory directory;
   const fs::path out = directory / "out";
   const fs::path asymmetric = converted(directory, recipe_of("int4-g32-asym"), "asymmetric");

@@ -96,7 +96,7 @@ std::vector<std::string> types_of(const fs::path& file) {
   return types;
 }
 
-TEST_CASE("a GGUF in F32 has the logits of its original, whatever the family does to rows, biases and rotations") {
+TEST_CASE("a GGUF in F32 has the logits of its original in families with all kinds of rows, biases and rotations") {
   for (const char* name : {"llama", "llama3", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "granite",
                            "granitemoe", "mixtral", "qwen2_moe", "qwen3_moe", "smollm3", "phi3"}) {
     CAPTURE(name);
@@ -181,7 +181,7 @@ TEST_CASE("with a size, types are chosen matrix by matrix of those that fit its 
   }
 }
 
-TEST_CASE("a layer's experts lie in one tensor, and get one format where formats are chosen") {
+TEST_CASE("a layer's experts are in one tensor, and get one format if formats are chosen") {
   const TemporaryDirectory directory;
   const fs::path original = moe_model().write(directory / "model");
   ConvertOptions options = gguf_options("w4a8");
@@ -262,7 +262,7 @@ TEST_CASE("a GGUF's SentencePiece tokenizer reads the tokens of the original") {
   }
 }
 
-TEST_CASE("a GGUF says which token ends a text where only config.json does") {
+TEST_CASE("a GGUF has the end token that only config.json names") {
   const TemporaryDirectory directory;
   test::TinyModel model = wide_model();
   model.config["eos_token_id"] = 261;
@@ -279,8 +279,7 @@ TEST_CASE("what a GGUF cannot hold is refused before anything is written") {
   CHECK(refusal(golden_model("gpt2"), gguf_options("f32")) == Contains("of which no GGUF can be written yet"));
   ConvertOptions prefixed = gguf_options("f32");
   prefixed.recipe.prefix.tokens = std::vector<int>{1};
-  CHECK(refusal(golden_model("llama"), prefixed) ==
-        "prefix: a GGUF cannot hold tokens before every sequence");
+  CHECK(refusal(golden_model("llama"), prefixed) == "prefix: a GGUF cannot hold tokens before every sequence");
   CHECK(refusal(golden_model("qwen2"), gguf_options("f32")) == "GGUF of qwen2: cannot say that layers differ");
   test::TinyModel stretched = wide_model();
   stretched.config["rope_scaling"] = {

@@ -233,7 +233,7 @@ TEST_CASE("rotations are said in the words that programs knew before transformer
   CHECK(!stretched.contains("rope_parameters"));
 }
 
-TEST_CASE("gains are what the model's type can say, and the matrices take the rest") {
+TEST_CASE("gains are rounded to the model's type, and the matrices take the rest") {
   const TemporaryDirectory directory;
   test::TinyModel model = plain_llama();
   std::mt19937 random(8);

@@ -18,7 +18,7 @@ const Mamba2Spec& mamba_with(const char* field, const json& value, ModelSpec& sp
   return *spec.layers[1].mamba();
 }
 
-TEST_CASE("Falcon-H1's layers attend beside Mamba 2") {
+TEST_CASE("Falcon-H1's layers have attention and Mamba 2 in parallel") {
   const ModelSpec spec = test::described(kConfig);
   for (const LayerSpec& layer : spec.layers) {
     const auto& both = std::get<ParallelMixersSpec>(layer.mixer);

@@ -55,7 +55,7 @@ TEST_CASE("Granite 4's layers are Mamba 2 or attention, by their older names or 
   for (const LayerSpec& layer : test::described(config).layers) CHECK(layer.mamba() != nullptr);
 }
 
-TEST_CASE("Granite 4 rotates only where it says so, and has Granite 3's factors") {
+TEST_CASE("Granite 4 rotates only if the configuration requires it, and has Granite 3's factors") {
   CHECK(!with("position_embedding_type", nullptr).layers[1].attention()->rope);
   CHECK(!with("position_embedding_type", "nope").layers[1].attention()->rope);
   CHECK(with("position_embedding_type", "rope").layers[1].attention()->rope->rotary_size == 8);
@@ -64,7 +64,7 @@ TEST_CASE("Granite 4 rotates only where it says so, and has Granite 3's factors"
   CHECK(with("attention_multiplier", 0.5).layers[1].attention()->scale == 0.5);
 }
 
-TEST_CASE("Granite 4's MLP is alone or beside experts") {
+TEST_CASE("Granite 4 has an MLP, with or without experts") {
   CHECK(with("num_local_experts", 0).layers[0].mlp.size == 24);
   json config = test::with_field(kConfig, "num_local_experts", 6);
   config["num_experts_per_tok"] = 2;

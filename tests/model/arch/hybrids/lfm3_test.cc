@@ -93,7 +93,7 @@ TEST_CASE("LFM3's heads have 128 channels by default, and an odd part of the pai
   CHECK(attention_of(described(config), 2)->rope->turning_pairs == 2);
 }
 
-TEST_CASE("LFM3's rotation by default is of all pairs, whatever part the configuration names") {
+TEST_CASE("LFM3's default rotation covers all pairs, even if the configuration names a part") {
   json types = kTwoTypes;
   types["full_attention"]["rope_type"] = "default";
   const ModelSpec spec = described(with_field(kConfig, "rope_parameters", types));

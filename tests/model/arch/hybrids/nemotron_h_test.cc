@@ -52,7 +52,7 @@ TEST_CASE("every layer of Nemotron-H is one thing, said by a letter or by a name
   }
 }
 
-TEST_CASE("Nemotron-H's head is a matrix of its own, whatever the configuration says") {
+TEST_CASE("Nemotron-H's head is a separate matrix for every configuration") {
   for (const bool tied : {false, true}) {
     CHECK(!test::described(test::with_field(kConfig, "tie_word_embeddings", tied)).tied_embeddings);
   }

@@ -81,7 +81,7 @@ json with_experts() {
   return config;
 }
 
-TEST_CASE("Qwen3-Next's experts stand beside one that every token passes, by as much as its router says") {
+TEST_CASE("Qwen3-Next has routed experts and a shared expert, which its router weighs") {
   const ExpertSpec experts = *test::described(with_experts()).layers[1].mlp.experts;
   CHECK(experts.count == 6);
   CHECK(experts.per_token == 2);

@@ -29,7 +29,7 @@ TEST_CASE("Trinity's layers with a window rotate, and its attention is normalize
   CHECK(!biases.output_gate);
 }
 
-TEST_CASE("Trinity has experts, beside shared ones, after its dense layers") {
+TEST_CASE("Trinity has routed and shared experts after its dense layers") {
   nlohmann::json config = kConfig;
   config["route_scale"] = 1.5;
   config["num_dense_layers"] = 2;

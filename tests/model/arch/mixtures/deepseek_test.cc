@@ -65,7 +65,7 @@ TEST_CASE("YaRN with a magnitude for all dimensions scales DeepSeek's softmax by
         doctest::Approx(factor * factor / std::sqrt(12.0)));
 }
 
-TEST_CASE("V3 routes by sigmoids with a correction, V2 by a softmax, greedily unless it says otherwise") {
+TEST_CASE("V3 routes by sigmoids with a correction, V2 by a softmax, greedily by default") {
   const ExpertSpec v3 = *described(config_of("deepseek_v3")).layers[1].mlp.experts;
   CHECK(v3.scoring == ExpertSpec::Scoring::kSigmoid);
   CHECK(v3.group_score == ExpertSpec::GroupScore::kTopTwoSum);
@@ -81,7 +81,7 @@ TEST_CASE("V3 routes by sigmoids with a correction, V2 by a softmax, greedily un
   CHECK(grouped.layers[1].mlp.experts->groups == 3);
 }
 
-TEST_CASE("GLM-4.7-Flash is a V3 that says of each layer whether it has experts") {
+TEST_CASE("GLM-4.7-Flash is a V3 whose configuration lists the layers with experts") {
   json config = config_of("glm4_moe_lite");
   config.erase("first_k_dense_replace");
   config["mlp_layer_types"] = {"sparse", "dense", "sparse"};

@@ -30,7 +30,7 @@ TEST_CASE("Qwen3's mixtures have experts in all layers but those that are named"
   }
 }
 
-TEST_CASE("Mixtral has experts of the MLP's size in every layer, and no window unless it says so") {
+TEST_CASE("Mixtral has experts of the MLP's size in every layer, and no window by default") {
   const json config = test::with_field(config_of("mixtral"), "num_local_experts", 4);
   const ModelSpec spec = test::described(config);
   for (const LayerSpec& layer : spec.layers) {
@@ -47,7 +47,7 @@ TEST_CASE("Qwen3's mixtures name the number of experts as transformers 5 or as i
   CHECK(test::described(config).layers[0].mlp.experts->count == 6);
 }
 
-TEST_CASE("Qwen2's mixtures have biases and an MLP beside the experts, of which a token gets a share") {
+TEST_CASE("Qwen2's mixtures have biases and a shared MLP with a gate per token") {
   const json config = test::with_field(config_of("qwen2_moe"), "num_experts", 4);
   const ModelSpec spec = test::described(test::with_field(config, "shared_expert_intermediate_size", 20));
   CHECK(spec.biases.query);
@@ -59,7 +59,7 @@ TEST_CASE("Qwen2's mixtures have biases and an MLP beside the experts, of which 
         "config.json: use_sliding_window: true is not supported");
 }
 
-TEST_CASE("GLM-4.5 has DeepSeek V3's experts behind heads of which a half rotates") {
+TEST_CASE("GLM-4.5 has DeepSeek V3's experts and heads of which a half rotates") {
   json config = config_of("glm4_moe");
   config.update({{"n_routed_experts", 6},
                  {"n_shared_experts", 2},
@@ -80,7 +80,7 @@ TEST_CASE("GLM-4.5 has DeepSeek V3's experts behind heads of which a half rotate
   CHECK(test::attention_of(test::described(test::with_field(config, "use_qk_norm", true))).query_key_norm);
 }
 
-TEST_CASE("dots.llm1 has DeepSeek V3's experts behind heads with norms, and windows in its last layers") {
+TEST_CASE("dots.llm1 has DeepSeek V3's experts, heads with norms, and windows in its last layers") {
   json config = config_of("dots1");
   config.update({{"n_routed_experts", 6},
                  {"n_shared_experts", 2},
