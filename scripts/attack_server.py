@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Attacks a server of its own in all known ways at once, while texts stream, and tells how those bore it.
+"""Starts a server and attacks it in all known ways at once, and prints how this affects streams of other clients.
 
     attack_server.py --model smollm2-w8a8
     attack_server.py --model smollm2-w8a8 --ballast OLDER --plain --only tokenize scores    to compare
 
-Users ask for streams again and again, first by themselves, then beside the attacks: clients that post 8 MB of one letter to
+Clients request streams repeatedly, first without attacks, then with them: clients that post 8 MB of one letter to
 /tokenize, small requests for huge answers, large bodies that never end, requests for more choices than run at once, endless
-TLS handshakes, and requests whose lines of the log nobody reads. Prints the longest gap between two events of a stream
-without and with the attacks, the server's memory, and what each attack was answered. Exit code 1 when a stream was lost or
-differs from that of the same request alone, when the longest gap has doubled, or when the server ended. The attackers are a
-process of their own, with a low priority: the machine is to be the server's.
+TLS handshakes, and requests whose log lines are not read. Prints the longest gap between two events of a stream
+without and with the attacks, the server's memory, and the answers to each attack. Exit code 1 if a stream was lost or
+differs from that of the same request alone, if the longest gap has doubled, or if the server ended. The attackers run
+in a separate process with a low priority, to leave the processors to the server.
 """
 
 import argparse
@@ -106,7 +106,8 @@ async def ask(target: Target, body: dict) -> Stream:
 
 
 def user_requests(users: int, tokens: int) -> list[dict]:
-    """One for each user, who asks it again and again; of another salt each time, so that its prompt is read."""
+    """Returns one request for each user, who repeats it; each time with another salt, so that the prompt is not
+    cached."""
     return [{"prompt": " ".join(WORDS[(user * 7 + i * (user + 3)) % len(WORDS)] for i in range(60)), "max_tokens": tokens,
              "temperature": 0, "ignore_eos": True, "seed": user} for user in range(users)]
 
@@ -151,11 +152,11 @@ async def stream_for(target: Target, requests: list[dict], seconds: float, alone
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Attacks: each goes on until it is cancelled, and counts what it was answered
+# Attacks: each runs until it is cancelled, and counts its answers
 
 
 async def send(writer: asyncio.StreamWriter, data: bytes) -> None:
-    """Piece by piece, as the server takes them."""
+    """Sends pieces as the server accepts them."""
     piece = 1 << 18
     try:
         for begin in range(0, len(data), piece):
@@ -166,7 +167,7 @@ async def send(writer: asyncio.StreamWriter, data: bytes) -> None:
 
 
 async def post(target: Target, data: bytes) -> str:
-    """The status, or "closed"."""
+    """Returns the status, or "closed"."""
     writer = None
     try:
         reader, writer = await target.connect()
@@ -201,7 +202,7 @@ async def scores(target: Target, answers: collections.Counter) -> None:
 
 
 async def bodies(target: Target, answers: collections.Counter, count: int = 80) -> None:
-    """Bodies of 8 MB of which the end never comes."""
+    """Sends bodies of 8 MB without their ends."""
     data = request_bytes("/v1/completions", b'{"prompt": "' + b"a" * 7_900_000, 8_000_000)
 
     async def one() -> None:
@@ -224,7 +225,7 @@ async def choices(target: Target, answers: collections.Counter) -> None:
 
 
 async def handshakes(target: Target, answers: collections.Counter) -> None:
-    """Whole ones, one after the other, and some that never go on."""
+    """Does complete handshakes, one after the other, and some incomplete ones."""
     async def whole() -> None:
         while True:
             try:
@@ -251,7 +252,7 @@ async def handshakes(target: Target, answers: collections.Counter) -> None:
 
 
 async def log_lines(target: Target, answers: collections.Counter) -> None:
-    """Many requests over one connection, each a line of the log."""
+    """Sends many requests over one connection, each of which is logged."""
     request = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 20
     while True:
         try:
@@ -271,7 +272,7 @@ ATTACKS = {"tokenize": tokenize, "scores": scores, "bodies": bodies, "choices": 
 
 
 def attack(target: Target, names: list[str], niceness: int, answers, started) -> None:
-    """A process: attacks until it gets SIGTERM, then tells."""
+    """Runs in a process: attacks until SIGTERM, then reports the answers."""
     os.nice(niceness)
     counters = {name: collections.Counter() for name in names}
 
@@ -293,7 +294,7 @@ def attack(target: Target, names: list[str], niceness: int, answers, started) ->
 
 
 class Server:
-    """Its log is read until it listens, and then no more."""
+    """A server whose log is read only until it listens."""
 
     def __init__(self, arguments: argparse.Namespace, work: pathlib.Path):
         options = []
@@ -302,7 +303,7 @@ class Server:
             subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate,
                             "-subj", "/CN=localhost", "-days", "2"], check=True, capture_output=True)
             options = ["--tls-certificate", certificate, "--tls-key", key]
-        # Texts that are kept for others that begin alike are no harm that an attack does: their memory is soon full.
+        # The prefix cache is small, so that its growth does not look like an effect of an attack.
         options += ["--cache-memory", arguments.cache_memory]
         self.process = subprocess.Popen([arguments.ballast, "serve", arguments.model, "--port", "0", *options],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -316,7 +317,7 @@ class Server:
         self.target = Target(port, not arguments.plain)
 
     def memory(self, field: str) -> float:
-        """MB; VmHWM is the most so far."""
+        """Returns the server's memory in MB; VmHWM is the maximum so far."""
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
         return next(int(line.split()[1]) * 1024 / 1e6 for line in text.splitlines() if line.startswith(field + ":"))
 
@@ -367,12 +368,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ballast", default="build/release/ballast", help="the program (default %(default)s)")
     parser.add_argument("--model", type=pathlib.Path, required=True)
-    parser.add_argument("--users", type=int, default=16, metavar="N", help="who stream at once (default %(default)s)")
+    parser.add_argument("--users", type=int, default=16, metavar="N", help="concurrent streams (default %(default)s)")
     parser.add_argument("--tokens", type=int, default=128, metavar="N", help="of each stream (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=30, metavar="S", help="without attacks, and with (default %(default)s)")
-    parser.add_argument("--only", nargs="+", choices=list(ATTACKS), default=list(ATTACKS), help="these attacks")
+    parser.add_argument("--only", nargs="+", choices=list(ATTACKS), default=list(ATTACKS),
+                        help="names of the attacks to run")
     parser.add_argument("--cache-memory", default="200MB", metavar="SIZE", help="the server's (default %(default)s)")
-    parser.add_argument("--nice", type=int, default=5, metavar="N", help="of the attackers' process (default %(default)s)")
+    parser.add_argument("--nice", type=int, default=5, metavar="N",
+                        help="nice value of the attackers (default %(default)s)")
     parser.add_argument("--plain", action="store_true", help="without TLS")
     arguments = parser.parse_args()
     if arguments.plain:

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Times ballast beside llama.cpp and OpenVINO GenAI on one model, in turns, and writes a table and a chart.
+"""Measures the speed of ballast, llama.cpp and OpenVINO GenAI on one model, in turns, and writes a table and a chart.
 
     compare_peers.py --model SmolLM2-135M --ballast build/release/ballast --out build/peers \\
         --llama-bin llama.cpp/build/bin --openvino-python openvino/bin/python
 
-Each round runs every program once on every test, so that all meet the same machine; medians over the rounds count, and
-ratios are taken within a round. A peer that is not given or not usable is left out. Converted models are kept in
-OUT/models and used again, for the same --model and --gguf only. docs/performance.md says what the peers need and what
-the tests mean.
+Each round runs every program once on every test, so that the state of the machine is the same for all. Results are
+medians over the rounds, and ratios are taken within a round. Peers without an option, and unusable ones, are left out.
+Converted models stay in OUT/models and are reused, for the same --model and --gguf only. docs/performance.md describes
+the requirements of the peers and the tests.
 
-Writes OUT/speed.md, OUT/speed.svg and OUT/runs.json (every single run). Needs nothing beside Python.
+Writes OUT/speed.md, OUT/speed.svg and OUT/runs.json (every single run). Needs only Python.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def find_peers(arguments: argparse.Namespace) -> list:
-    """The peers that are given and usable; the others are named."""
+    """Returns the peers that are requested and usable; names the others."""
     makers = {
         "llama.cpp": (arguments.llama_bin, "--llama-bin",
                       lambda given: programs.LlamaCpp(given, arguments.gguf, arguments.threads)),
@@ -83,7 +83,7 @@ def find_peers(arguments: argparse.Namespace) -> list:
 
 
 def prepare(ballast: programs.Ballast, peers: list, arguments: argparse.Namespace) -> list[tuple]:
-    """The (program, variant) pairs to time, each with a model of its own. A peer that fails is left out."""
+    """Returns the (program, variant) pairs to measure, each with its own model. A peer that fails is left out."""
     work = arguments.out / "models"
     wanted = {variant for scheme in arguments.schemes for variant in summary.RIVALS[scheme][1].values()}
     contestants = []

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Puts the same load on ballast's server, llama-server and OpenVINO GenAI's continuous batching, in turns.
+"""Sends the same load to ballast's server, llama-server and OpenVINO GenAI's continuous batching, in turns.
 
     compare_servers.py --model smollm2-w8a8 --llama-server llama.cpp/build/bin/llama-server --gguf smollm2-Q8_0.gguf \\
         --openvino-python openvino/bin/python --openvino-model smollm2-int8
 
-Each round puts every level on every program, so that all meet the same machine; medians over the rounds are printed, and
-ratios are medians of ratios within a round. A level is a number of users who each wait for an answer before they ask
-again; the load is load_server.py's. OpenVINO is asked without HTTP, by a loop around its pipeline, which can only make
-it faster. Needs aiohttp.
+Each round runs every level on every program, so that the state of the machine is the same for all; medians over the
+rounds are printed, and
+ratios are medians of ratios within a round. A level is a number of clients, each of which waits for an answer before
+its next request; load_server.py sends the load. OpenVINO is called without HTTP, in a loop around its pipeline, which
+can only make it faster. Needs aiohttp.
 """
 
 import argparse
@@ -26,7 +27,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 @dataclasses.dataclass
 class Figures:
-    """Of one level in one round."""
+    """The results of one level in one round."""
 
     tokens_per_second: float
     first_token: float = float("nan")  # ms, median
@@ -38,13 +39,13 @@ class HttpServer(ServedProgram):
         output = run([sys.executable, HERE / "load_server.py", "--url", self.url, "--json", "--concurrency", users,
                       "--requests", users * arguments.requests_of_user, "--prompt-tokens", arguments.prompt_tokens,
                       "--output-tokens", arguments.output_tokens, "--seed", seed])
-        with reading(f"what load_server.py told of {self.name}"):
+        with reading(f"the output of load_server.py for {self.name}"):
             told = json.loads(output)
             return Figures(told["output_tokens_per_second"], told["ttft_ms"]["median"],
                            told["itl_ms"].get("p99", float("nan")))
 
 class OpenVino:
-    """ContinuousBatchingPipeline, in a process of its own for each level: it can't be asked from here."""
+    """Runs ContinuousBatchingPipeline in a separate process for each level, because it is not available in this one."""
 
     name = "OpenVINO"
 
@@ -80,7 +81,7 @@ def start_programs(arguments: argparse.Namespace) -> list:
 
 
 def measure_all(programs: list, arguments: argparse.Namespace) -> dict:
-    """[level][program][round]"""
+    """Returns results as [level][program][round]."""
     found = {level: {program.name: [] for program in programs} for level in arguments.levels}
     for number in range(arguments.rounds):
         for level in arguments.levels:
@@ -124,13 +125,13 @@ def levels(text: str) -> list[int]:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ballast", default="build/release/ballast", help="the program (default %(default)s)")
-    parser.add_argument("--model", type=pathlib.Path, required=True, help="that ballast serves")
+    parser.add_argument("--model", type=pathlib.Path, required=True, help="the model for ballast")
     parser.add_argument("--llama-server", type=pathlib.Path, metavar="PROGRAM")
-    parser.add_argument("--gguf", type=pathlib.Path, metavar="FILE", help="that llama-server serves")
+    parser.add_argument("--gguf", type=pathlib.Path, metavar="FILE", help="the model for llama-server")
     parser.add_argument("--llama-option", dest="llama_options", action="append", default=[], metavar="WORD",
-                        help="for llama-server's command, repeatable: --llama-option=-ctk --llama-option=q8_0")
+                        help="an option for llama-server, repeatable: --llama-option=-ctk --llama-option=q8_0")
     parser.add_argument("--openvino-python", type=pathlib.Path, metavar="PYTHON", help="of an environment with openvino-genai")
-    parser.add_argument("--openvino-model", type=pathlib.Path, metavar="DIR", help="that optimum-cli exported")
+    parser.add_argument("--openvino-model", type=pathlib.Path, metavar="DIR", help="a model exported by optimum-cli")
     parser.add_argument("--levels", type=levels, default="1,2,4,8,16,32", metavar="LIST", help="(default %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="(default %(default)s)")
     parser.add_argument("--prompt-tokens", type=int, default=128, metavar="N", help="(default %(default)s)")
@@ -139,7 +140,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, metavar="N", default=len(os.sched_getaffinity(0)),
                         help="of every program (default: the processors available, %(default)s)")
     parser.add_argument("--logs", type=pathlib.Path, default=pathlib.Path("build/servers"), metavar="DIR",
-                        help="where the servers' words go (default %(default)s)")
+                        help="folder for the servers' logs (default %(default)s)")
     arguments = parser.parse_args()
     for program, file in (("llama_server", "gguf"), ("openvino_python", "openvino_model")):
         if (getattr(arguments, program) is None) != (getattr(arguments, file) is None):

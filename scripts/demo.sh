@@ -80,7 +80,7 @@ done
 
 step "accuracy and size"
 python3 scripts/demo_files.py table "$demo/inspect.json" "w8a8=$demo/w8a8.json" "w4a16=$demo/w4a16.json"
-echo "The original is a 4-bit file itself, which says little of 4 bits: the README's table is of a 16-bit checkpoint."
+echo "The original is itself a 4-bit file, so the result says little about 4 bits; the README's table is for a 16-bit checkpoint."
 
 for each in "$model" "$demo/w8a8" "$demo/w4a16"; do
   step "run $each"

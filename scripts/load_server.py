@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Puts load on a server that speaks OpenAI's streaming completions, and tells how it bore it.
+"""Sends load to a server with OpenAI's streaming completions API, and prints its performance.
 
     pip install aiohttp
-    load_server.py --url http://127.0.0.1:8080 --rate 2 --requests 200          requests arrive when they like (Poisson)
+    load_server.py --url http://127.0.0.1:8080 --rate 2 --requests 200          random arrivals (Poisson)
     load_server.py --url http://127.0.0.1:8080 --concurrency 8 --duration 60    8 users who wait for their answers
     load_server.py ... --prompt-tokens 64-512 --output-tokens exp:128 --shared-prefix 256 --goodput ttft:2000 itl:200
-    load_server.py ... --disconnect 0.1 --hostile 0.1 --verify                  users who leave, and worse
+    load_server.py ... --disconnect 0.1 --hostile 0.1 --verify                  disconnecting and hostile clients
 
-Prompts are words by a seed, or pieces of --text; how many words make a token is asked of the server first. Lengths
-are N, A-B (any of them alike), exp:MEAN or lognormal:MEDIAN:SIGMA.
+Prompts are words chosen by a seed, or pieces of --text. The server is asked first how many tokens a word has. Lengths
+are N, A-B (uniform), exp:MEAN or lognormal:MEDIAN:SIGMA.
 
 TTFT: from sending to the first text; ITL: between two events with text; TPOT: (E2EL - TTFT) / (tokens - 1); E2EL: to
-the end. A request is good when all its figures are within --goodput, in ms; of its ITLs the longest counts. Refused
-are answers of 429 and 503. Hostile requests fail when the answer is 500 or alike, or none comes. With --verify each
-answer is asked for again, alone (those of --distinct once, before), and must be the same text. Exit code 1 when something
-failed.
+the end. A request is good if all its times are within --goodput, in ms; the longest ITL counts. Answers with status 429
+and 503 count as refused. Hostile requests fail if the status is 5xx or there is no answer. With --verify each request
+is sent again, alone (those of --distinct once, in advance), and the answer must be the same text. Exit code 1 if
+something failed.
 """
 
 import argparse
@@ -57,7 +57,7 @@ class Request:
 
 @dataclasses.dataclass
 class Record:
-    """What became of a request. Times are seconds since it was sent."""
+    """The outcome of a request. Times are in seconds since it was sent."""
 
     request: Request
     outcome: str = "failed"  # or "done", "refused", "left"
@@ -71,7 +71,7 @@ class Record:
         return self.usage.get("completion_tokens", len(self.events))
 
     def figures(self) -> dict[str, list[float]]:
-        """In ms."""
+        """Returns the times in ms."""
         if not self.events:
             return {"e2el": [1e3 * self.seconds]}
         gaps = [1e3 * (b - a) for a, b in zip(self.events, self.events[1:])]
@@ -81,11 +81,11 @@ class Record:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What is asked
+# Requests
 
 
 def length(text: str):
-    """A function of a random source that gives lengths."""
+    """Returns a function that draws lengths from a random source."""
     kind, _, rest = text.partition(":")
     try:
         if kind == "exp":
@@ -151,7 +151,7 @@ class Prompts:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Asking
+# Sending
 
 
 class Server:
@@ -172,7 +172,7 @@ class Server:
         return body | ({"cache_salt": request.salt} if request.salt else {})
 
     async def ask_alone(self, request: Request) -> dict:
-        """Without a stream."""
+        """Sends a request without streaming."""
         async with self.session.post(self.url + "/v1/completions", json=self.body(request)) as response:
             if response.status != 200:
                 raise RuntimeError(f"{response.status} {(await response.text())[:200]}")
@@ -226,7 +226,7 @@ class Server:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Hostile requests: bytes as they are, and how they are sent
+# Hostile requests: their bytes, and how they are sent
 
 WRONG_VALUES = (None, True, "x", "", -1, 0, 1.5, 2**31, 2**63, 2**64, -2**63, 10**30, 1e308, [], {}, [[]], [None],
                 {"a": 1}, "\u0000", "\ud83d" * 50)
@@ -303,7 +303,7 @@ def hostile_heads() -> dict[str, bytes]:
 
 
 def greedy_requests(name: dict) -> list[Hostile]:
-    """What asks for more time or memory than it brings."""
+    """Returns requests that need more time or memory than they should get."""
     scored = {"prompt": [7] * 8000, "echo": True, "logprobs": 20, "max_tokens": 0, "n": 64}
     numbers = {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1,
                "chat_template_kwargs": {"width": 2**63 - 1, "count": -2**63, "add_generation_prompt": 2**62}}
@@ -357,7 +357,7 @@ def hostile_requests(model: str) -> list[Hostile]:
 
 
 async def send_slowly(writer: asyncio.StreamWriter, data: bytes) -> None:
-    """A byte at a time, for as long as anyone would bear it."""
+    """Sends one byte at a time, for as long as the server accepts them."""
     for byte in data[:30]:
         writer.write(bytes([byte]))
         await writer.drain()
@@ -365,7 +365,7 @@ async def send_slowly(writer: asyncio.StreamWriter, data: bytes) -> None:
 
 
 async def attack(url: urllib.parse.SplitResult, hostile: Hostile, key: str | None) -> tuple[str, str]:
-    """The status, "closed" or "left", or "no answer"; and what was answered."""
+    """Returns the status, "closed", "left" or "no answer"; and the answer."""
     data = hostile.data.replace(b"HOST", url.netloc.encode())
     if key and b"Authorization" not in data:
         line = b"Connection: close\r\n"
@@ -405,7 +405,7 @@ async def attack(url: urllib.parse.SplitResult, hostile: Hostile, key: str | Non
 
 
 class Load:
-    """Requests as they come due, and what became of them."""
+    """Sends requests when they are due, and records their outcomes."""
 
     def __init__(self, arguments: argparse.Namespace, server: Server, prompts: Prompts):
         self.arguments = arguments
@@ -458,7 +458,8 @@ class Load:
                 one[1][0] == "5" and one[1] not in ("501", "503", "505")]
 
     async def verify(self, alone: dict[int, str]) -> list[str]:
-        """What differs when it is asked for alone; `alone` has answers by seed and gets those that it lacks."""
+        """Returns the answers that differ when asked for alone; `alone` has answers by seed and gets the missing
+        ones."""
         told = []
         for record in self.records:
             if record.outcome == "done":
@@ -471,7 +472,7 @@ class Load:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What is told
+# Output
 
 
 def spread(values: list[float]) -> dict[str, float]:
@@ -527,7 +528,7 @@ def print_summary(told: dict) -> None:
         counts = ", ".join(f"{count} x {status}" for status, count in sorted(told["hostile"].items()))
         rows.append(("hostile", f"{told['hostile_kinds']} kinds: {counts}"))
     if "verified" in told:
-        rows.append(("verified", f"{told['verified']} answers, {len(told['different'])} differ alone"))
+        rows.append(("verified", f"{told['verified']} answers, {len(told['different'])} differ when asked for alone"))
     for name, text in rows:
         print(f"{name:<11} {text}")
     print(f"\n{'ms':<11} {'mean':>10} {'median':>10} {'p99':>10}")
@@ -553,26 +554,28 @@ def fraction(text: str) -> float:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", required=True)
-    parser.add_argument("--key", help="that the server knows")
-    parser.add_argument("--model", help="its name (default: the server's first)")
+    parser.add_argument("--key", help="an API key of the server")
+    parser.add_argument("--model", help="name of the model (default: the server's first)")
     pace = parser.add_mutually_exclusive_group()
-    pace.add_argument("--rate", type=float, metavar="R", help="requests a second, on average; none waits for another")
+    pace.add_argument("--rate", type=float, metavar="R", help="requests per second, on average, independent of answers")
     pace.add_argument("--concurrency", type=int, default=1, metavar="N", help="requests at once (default %(default)s)")
     parser.add_argument("--requests", type=int, metavar="N", help="(default: 100 without --duration)")
-    parser.add_argument("--duration", type=float, metavar="S", help="seconds in which requests begin")
+    parser.add_argument("--duration", type=float, metavar="S", help="seconds during which requests start")
     for name, default in (("--prompt-tokens", "128"), ("--output-tokens", "64")):
         parser.add_argument(name, type=length, default=default, metavar="LENGTH", help="(default %(default)s)")
-    parser.add_argument("--shared-prefix", type=int, default=0, metavar="N", help="tokens that all prompts begin with")
+    parser.add_argument("--shared-prefix", type=int, default=0, metavar="N",
+                        help="common tokens at the beginning of all prompts")
     parser.add_argument("--distinct", type=int, default=0, metavar="N",
-                        help="as many different requests, asked again and again (default: all differ)")
+                        help="number of different requests, which are repeated (default: all differ)")
     parser.add_argument("--salt", action="store_true", help="a cache_salt for each request: nothing is cached")
-    parser.add_argument("--text", type=pathlib.Path, metavar="FILE", help="prompts are pieces of it")
+    parser.add_argument("--text", type=pathlib.Path, metavar="FILE", help="text from which prompts are taken")
     parser.add_argument("--temperature", type=float, default=0, metavar="T", help="(default %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is random (default %(default)s)")
-    parser.add_argument("--disconnect", type=fraction, default=0, metavar="F", help="of the users leave before the end")
-    parser.add_argument("--hostile", type=fraction, default=0, metavar="F", help="of the requests mean harm")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of all random choices (default %(default)s)")
+    parser.add_argument("--disconnect", type=fraction, default=0, metavar="F",
+                        help="fraction of the clients that disconnect before the end")
+    parser.add_argument("--hostile", type=fraction, default=0, metavar="F", help="fraction of hostile requests")
     parser.add_argument("--goodput", type=goodput, nargs="+", default=[], metavar="NAME:MS")
-    parser.add_argument("--verify", action="store_true", help="ask for each answer again, alone, and compare")
+    parser.add_argument("--verify", action="store_true", help="send each request again, alone, and compare the answers")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     if arguments.requests is None and not arguments.duration:
@@ -585,7 +588,7 @@ def parse_arguments() -> argparse.Namespace:
 async def put_load(arguments: argparse.Namespace) -> dict:
     headers = {"Authorization": f"Bearer {arguments.key}"} if arguments.key else {}
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=60, sock_read=600)
-    # A connection for each request: one that is kept may be closed by the server just when it is used again.
+    # Each request has its own connection: the server may close a kept one just when it is used again.
     connector = aiohttp.TCPConnector(limit=0, force_close=True)
     async with aiohttp.ClientSession(headers=headers, timeout=timeout, read_bufsize=1 << 20,
                                      connector=connector) as session:

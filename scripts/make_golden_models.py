@@ -9,7 +9,7 @@
                   in BF16; what each family brings: windows, fused and transposed matrices, gates, latent attention,
                   experts, YaRN and LongRoPE, layers without rotation, norms after attention and MLP
     qwen2.gguf, qwen3.gguf, gpt2.gguf
-                  the same weights; a GGUF of qwen2 says nothing of its window
+                  the same weights; a GGUF of qwen2 has no field for its window
 
 Each directory holds expected.safetensors: input_ids I64 [batch, tokens], logits F32 [batch, tokens, vocab]. What a fold or
 a reader could get wrong is made large: norm gains spread over a decade, biases far from zero, key biases most of all.
@@ -41,7 +41,7 @@ LATENT = dict(moe_intermediate_size=8, n_routed_experts=6, num_experts_per_tok=2
               topk_group=2, kv_lora_rank=10, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5, num_key_value_heads=2)
 DELTA = dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=6, linear_value_head_dim=10,
              linear_conv_kernel_dim=4)
-# Enough for most families: the files of all lie in the tree.
+# Enough for most families; the files of all are committed.
 SMALL = dict(SIZES, vocab_size=33, hidden_size=16, num_attention_heads=2, num_key_value_heads=1, intermediate_size=12)
 SINGLE = dict(SMALL, num_hidden_layers=1)
 NARROW = dict(SMALL, vocab_size=33, hidden_size=8)
@@ -272,7 +272,7 @@ def fill(model: LlamaForCausalLM, generator: torch.Generator) -> None:
         elif is_f16(name):
             value = value.half().float()
         parameter.copy_(value if tied else value.bfloat16().float())
-    # Tied, a large value would stand in the logits too.
+    # With a tied head, a large value would also change the logits.
     model.get_input_embeddings().weight[FIRST_TOKEN, MASSIVE_CHANNEL] = 4.0 if tied else 400.0
 
 
@@ -282,7 +282,7 @@ def interleave_rope(values: np.ndarray, heads: int) -> np.ndarray:
 
 
 def split_experts(parameters):
-    """Experts' gate and up projections, which lie in one tensor, as two."""
+    """Splits experts' gate and up projections, which are in one tensor."""
     for name, parameter in parameters:
         if name.endswith("experts.gate_up_proj"):
             for part, values in zip(("gate_proj", "up_proj"), parameter.chunk(2, dim=1)):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/data/tokenizer/chat/templates.json: templates that use every feature, and what jinja2, set up as
 transformers does, renders with them; null where it refuses. With --check PROGRAM (build/release/render_lines) it
-compares instead and says what differs."""
+compares instead and prints the differences."""
 
 import argparse
 import json

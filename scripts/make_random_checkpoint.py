@@ -6,7 +6,7 @@
         [--shards 1]
 
 The default has the shape of Qwen2.5-1.5B with a vocabulary of 49,152 (2.8 GB). One tensor is in memory at a time. With
-several shards model.safetensors.index.json says which tensor lies where.
+several shards model.safetensors.index.json maps tensors to shards.
 """
 import argparse
 import json

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Times `ballast bench` on 1, 2, ... threads and after more and more tokens, and prints both as Markdown tables.
+"""Measures `ballast bench` with 1, 2, ... threads and after increasing numbers of tokens, and prints Markdown tables.
 
     measure_scaling.py --model smollm2-w8a8 --ballast build/release/ballast --lengths 0,4096,8192,16384,32768
 
-Settings take turns in each round; medians over the rounds count. Lengths may exceed the model's context where positions
-are rotated: the cost is that of any other tokens. The cache is INT8. Needs nothing beside Python.
+Each round runs all settings in turns; results are medians over the rounds. Lengths may exceed the context of models
+with RoPE, because the cost does not depend on positions. The cache is INT8. Needs only Python.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def numbers(least: int):
             raise ValueError
         return values
 
-    parse.__name__ = f"list of numbers from {least}"  # what argparse calls a value that fails
+    parse.__name__ = f"list of numbers from {least}"  # for the messages of argparse
     return parse
 
 
@@ -46,7 +46,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def measure(arguments: argparse.Namespace) -> dict[tuple[int, int], tuple[float, float]]:
-    """(threads, depth) -> median tokens/s of the prompt and of generation."""
+    """Returns (threads, depth) -> median tokens/s of the prompt and of generation."""
     most = max(arguments.threads)
     settings = list(dict.fromkeys([(threads, 0) for threads in arguments.threads] +
                                   [(most, depth) for depth in arguments.lengths]))

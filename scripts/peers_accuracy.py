@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Measures how accurate other programs' quantizations of a model are, for `ballast sweep --peers` to draw beside ours.
+"""Measures how accurate other programs' quantizations of a model are, as input of `ballast sweep --peers`.
 
     peers_accuracy.py --model SmolLM2-135M --converter llama.cpp/convert_hf_to_gguf.py \\
         --llama-bin llama.cpp/build/bin --openvino-python openvino/bin/python \\
         --text wiki.txt --calibration-text wiki-train.txt --chunks 24 --out peers.csv
 
 Each result is compared with the original in chunks of --context tokens, the second half of each scored, as `ballast
-eval` does. A program that is not given is left out. What is made stays in --work and is used again.
+eval` does. Programs without an option are left out. Created files stay in --work and are reused.
 
 llama.cpp quantizes with an importance matrix from the calibration text, and llama-perplexity compares with the F16
-original. That is made by llama.cpp's own converter, which needs a Python with torch and transformers (--python); --gguf
-is one made before. ik_llama.cpp, a fork with types of its own, starts from the same file.
+original. llama.cpp's converter writes it, which needs a Python with torch and transformers (--python); --gguf names an
+existing one. ik_llama.cpp, a fork with additional types, starts from the same file.
 
-OpenVINO's models are quantized by NNCF and compared with OpenVINO's F32 original, in F32 but for what a variant with
--A8 at its end takes in INT8. docs/performance.md says what the environment needs.
+OpenVINO's models are quantized by NNCF and compared with OpenVINO's F32 original, in F32 except for the INT8
+activations of variants that end in -A8. docs/performance.md describes the environment.
 
 Writes a CSV with the columns name, program, file_mb, kl, top1, and with --bench the speeds pp512 and tg128.
 """
@@ -39,7 +39,7 @@ def say(text: str) -> None:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=pathlib.Path, metavar="DIR",
-                        help="Hugging Face directory; llama.cpp alone does without where there is --gguf")
+                        help="Hugging Face directory; llama.cpp does not need it with --gguf")
     parser.add_argument("--llama-bin", type=pathlib.Path, metavar="DIR",
                         help="holds llama-quantize, llama-imatrix, llama-perplexity and, with --bench, llama-bench")
     parser.add_argument("--ik-llama-bin", type=pathlib.Path, metavar="DIR", help="the same programs of ik_llama.cpp")
@@ -50,9 +50,9 @@ def parse_arguments() -> argparse.Namespace:
                         help="that runs the converter (default: this one)")
     parser.add_argument("--text", type=pathlib.Path, required=True, metavar="FILE", help="text to score")
     parser.add_argument("--calibration-text", type=pathlib.Path, required=True, metavar="FILE",
-                        help="text for what looks at activations")
+                        help="text for calibration")
     parser.add_argument("--calibration-chunks", type=int, default=0, metavar="N",
-                        help="at most so many chunks of 512 tokens of it; 0: all (default)")
+                        help="use at most this many chunks of 512 tokens of it; 0: all (default)")
     parser.add_argument("--variants", default=LLAMA_VARIANTS, metavar="LIST",
                         help="of llama.cpp (default %(default)s); with -pure at its end all matrices have the type")
     parser.add_argument("--ik-llama-variants", default=IK_LLAMA_VARIANTS, metavar="LIST",

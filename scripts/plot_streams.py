@@ -3,7 +3,7 @@
 
     scripts/plot_streams.py 'dense=dense.json' 'window 1,024=window.json' ... -o streaming.svg
 
-The vertical axis is logarithmic. Needs nothing beside Python.
+The vertical axis is logarithmic. Needs only Python.
 """
 
 import argparse
@@ -18,7 +18,7 @@ COLORS = ["#1f5fa8", "#c8452d", "#2e8b57", "#8a5fb0"]
 
 
 def ticks_of(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten within [low, high]."""
+    """Returns 1, 2 and 5 times powers of ten within [low, high]."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     values = [m * 10.0**e for e in range(first, last + 1) for m in (1, 2, 5)]
     return [value for value in values if low <= value <= high]
@@ -48,7 +48,7 @@ def draw(runs: list[tuple[str, list[dict]]]) -> str:
     out.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 10}" text-anchor="middle">token</text>')
     out.append(f'<text x="16" y="{(TOP + HEIGHT - BOTTOM) / 2}" text-anchor="middle" '
                f'transform="rotate(-90 16 {(TOP + HEIGHT - BOTTOM) / 2})">perplexity</text>')
-    # Labels stand at their lines' ends, pushed apart where those are close.
+    # Labels are at the ends of their lines, moved apart where these are close.
     labels = sorted((y(line[-1][1]), index) for index, (_, line) in enumerate(points))
     places, previous = {}, -math.inf
     for at, index in labels:

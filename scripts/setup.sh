@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_ALL=C
 
-# libprotobuf-dev: what libsentencepiece-dev of Debian 13 says about itself names it, and its dependencies do not.
+# libprotobuf-dev: the pkg-config file of Debian 13's libsentencepiece-dev names it, but its dependencies do not.
 packages=(ca-certificates cmake g++ git ninja-build pkg-config python3 python3-pip
   libpcre2-dev libutf8proc-dev libxxhash-dev libsentencepiece-dev libprotobuf-dev libopenblas-serial-dev
   libopenmpi-dev openmpi-bin
@@ -80,8 +80,8 @@ quietly() {
 }
 
 update_package_lists() {
-  # A source of somebody else's that fails must not stop the rest; what is really missing shows at the install.
-  quietly apt_get update || say "apt-get update reported errors (above); going on with the lists there are"
+  # A failing third-party source must not stop the rest; missing packages cause an error at the installation.
+  quietly apt_get update || say "apt-get update reported errors (above); continuing with the existing lists"
 }
 
 candidate_of() { apt-cache policy "$1" | awk '$1 == "Candidate:" { print $2 }'; }
@@ -140,7 +140,7 @@ add_new_suite() {
   suites=$(old_suites)
   [[ -n $suites ]] || fail "the package sources of this machine offer too old versions, or none, of:" \
     "  $(with_versions "$@")" "Debian 13 has them; on other systems install them by hand."
-  say "adding Debian 13 ($new_suite) beside this machine's Debian 12 sources, at priority $new_priority:"
+  say "adding Debian 13 ($new_suite) to this machine's Debian 12 sources, at priority $new_priority:"
   say "  $new_sources, $new_preferences; its libc6 comes with the packages"
   printf 'Package: *\nPin: release n=%s*\nPin-Priority: %s\n' "$new_suite" "$new_priority" |
     as_root tee "$new_preferences" >/dev/null
@@ -169,7 +169,7 @@ if [[ ${#missing[@]} -eq 0 ]]; then
   say "everything is installed"
   exit 0
 fi
-say "going to install: ${missing[*]}"
+say "packages to install: ${missing[*]}"
 if [[ $EUID -ne 0 ]]; then
   command -v sudo >/dev/null || fail "installing needs root, and there is no sudo: run scripts/setup.sh as root once"
   [[ -t 0 ]] || sudo -n true 2>/dev/null ||

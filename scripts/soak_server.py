@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Serves more than the machine can, for long, to users who leave, attackers and frozen clients; tells how that went.
+"""Overloads a server for a long time, with disconnecting, hostile and frozen clients, and prints the result.
 
     soak_server.py --model smollm2-w8a8 --minutes 30
 
-Measures what the server can do, then sends it 1.2 times as much (load_server.py, Poisson arrivals): 10 % of the users
-leave, 5 % of the requests are hostile. Beside that a client is frozen (SIGSTOP) in the midst of its answers, again and
-again, and killed or woken. All answers are compared with those of the same requests alone, and the server's memory is
-looked at once the queue is full (after a tenth of the time). Exit code 1 when something failed, or memory has grown by more
-than 2 % between the first fifth of what is left and the last. Needs aiohttp.
+Measures the server's capacity, then sends 1.2 times as many requests (load_server.py, Poisson arrivals): 10 % of the
+clients disconnect, 5 % of the requests are hostile. In addition, clients are repeatedly frozen (SIGSTOP) while they
+receive answers, then killed or woken. All answers are compared with those of the same requests alone, and the server's
+memory is measured from the time when the queue is full (after a tenth of the time). Exit code 1 if something failed, or
+if memory grew by more than 2 % between the first and the last fifth of the remaining time. Needs aiohttp.
 """
 
 import argparse
@@ -34,9 +34,9 @@ def load_command(url: str, arguments: argparse.Namespace, *options) -> list[str]
 
 
 def capacity(url: str, arguments: argparse.Namespace) -> float:
-    """Requests a second."""
+    """Returns how many requests per second the server answers."""
     output = run(load_command(url, arguments, "--concurrency", 32, "--requests", 320))
-    with reading("what load_server.py told"):
+    with reading("the output of load_server.py"):
         return float(json.loads(output)["requests_per_second"])
 
 
@@ -49,7 +49,7 @@ def resident_bytes(process: subprocess.Popen) -> int:
 
 @dataclasses.dataclass
 class FrozenClient:
-    """A client that is stopped while answers come, and after a while woken or killed."""
+    """A client that is stopped while it receives answers, and woken or killed after a while."""
 
     url: str
     arguments: argparse.Namespace
@@ -83,7 +83,7 @@ class FrozenClient:
 
 
 def watch(server: ServedProgram, load: subprocess.Popen, arguments: argparse.Namespace) -> tuple[list[int], int]:
-    """The server's bytes while the load lasts, and how many clients were frozen."""
+    """Returns the server's memory in bytes over the time of the load, and how many clients were frozen."""
     client = FrozenClient(server.url, arguments)
     begin = time.monotonic()
     sizes = []
@@ -100,7 +100,7 @@ def watch(server: ServedProgram, load: subprocess.Popen, arguments: argparse.Nam
 
 
 def tell_memory(sizes: list[int]) -> bool:
-    """Whether it has stayed."""
+    """Prints the server's memory; returns whether it stayed the same."""
     sizes = sizes[len(sizes) // 10:]
     part = max(1, len(sizes) // 5)
     parts = [statistics.median(sizes[begin:begin + part]) for begin in range(0, part * (len(sizes) // part), part)]
@@ -120,13 +120,13 @@ def soak(server: ServedProgram, arguments: argparse.Namespace) -> bool:
             load.kill()
             raise PeerError(f"the server ended with code {server.process.returncode}")
         output = load.stdout.read()
-    with reading("what load_server.py told"):
+    with reading("the output of load_server.py"):
         told = json.loads(output)
     print(f"requests    {told['requests']}: {told['done']} done, {told['refused']} refused, {told['left']} left, "
           f"{told['failed']} failed; {frozen} clients frozen")
     print(f"hostile     {sum(told['hostile'].values())} of {told['hostile_kinds']} kinds: {told['hostile']}; "
           f"{len(told['hostile_failed'])} failed")
-    print(f"verified    {told['verified']} answers, {len(told['different'])} differ alone")
+    print(f"verified    {told['verified']} answers, {len(told['different'])} differ when asked for alone")
     print(f"times       TTFT {told['ttft_ms']['median']:.0f} ms, between tokens p99 {told['itl_ms']['p99']:.0f} ms, "
           f"{told['output_tokens_per_second']:.0f} output tokens/s")
     for line in [*(f"{count} x {reason}" for reason, count in told["reasons"].items()), *told["hostile_failed"],
@@ -141,8 +141,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--ballast", default="build/release/ballast", help="the program (default %(default)s)")
     parser.add_argument("--model", type=pathlib.Path, required=True)
     parser.add_argument("--minutes", type=float, default=30, metavar="N", help="(default %(default)s)")
-    parser.add_argument("--overload", type=float, default=1.2, metavar="F", help="of what it can (default %(default)s)")
-    parser.add_argument("--cache-memory", default="400MB", metavar="SIZE", help="so small that it is full soon (default %(default)s)")
+    parser.add_argument("--overload", type=float, default=1.2, metavar="F",
+                        help="factor of the capacity (default %(default)s)")
+    parser.add_argument("--cache-memory", default="400MB", metavar="SIZE",
+                        help="of the server; small, so that it is full soon (default %(default)s)")
     parser.add_argument("--distinct", type=int, default=300, metavar="N", help="different requests (default %(default)s)")
     parser.add_argument("--prompt-tokens", default="32-256", metavar="LENGTH", help="(default %(default)s)")
     parser.add_argument("--output-tokens", default="16-96", metavar="LENGTH", help="(default %(default)s)")

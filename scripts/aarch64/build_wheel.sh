@@ -65,7 +65,7 @@ rm -rf "$work/plain-$tag"
 libraries=$root/usr/lib/$triple
 paths=$libraries/lapack:$libraries/blas:$libraries
 export LDFLAGS=-Wl,-rpath-link,$paths QEMU_SET_ENV=LD_LIBRARY_PATH=$paths
-# How a build for another machine is told to Python's tools.
+# These settings make Python's tools build for another machine.
 export _PYTHON_HOST_PLATFORM=linux-aarch64 SETUPTOOLS_EXT_SUFFIX=.cpython-${version/./}-$triple.so
 "$environment/bin/python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/plain-$tag" \
   --config-settings "build-dir=$build" \

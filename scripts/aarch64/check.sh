@@ -22,7 +22,7 @@ done
   exit 1
 }
 
-# Of the host's headers Highway's alone, which are the same for all processors.
+# Only Highway's headers come from the host, because they are the same for all processors.
 headers=build/arm-headers
 mkdir -p "$headers"
 ln -sfn "$(pkg-config --variable=includedir libhwy)/hwy" "$headers/hwy"

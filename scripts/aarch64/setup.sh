@@ -54,17 +54,17 @@ quietly() {
 }
 
 echo "aarch64/setup: reading the lists of arm64 packages"
-# A source of somebody else's that fails must not stop the rest; what is really missing shows at the download.
+# A failing third-party source must not stop the rest; missing packages cause an error at the download.
 quietly apt-get -q update ||
   echo "aarch64/setup: apt-get update reported errors (above); going on with the lists there are" >&2
-# The shared libraries behind the development packages. The C and C++ libraries come with the cross compiler.
+# The shared libraries of the development packages. The C and C++ libraries come with the cross compiler.
 depends=$(apt-cache depends "${packages[@]}")
 mapfile -t libraries < <(awk '$1 == "Depends:" && $2 ~ /^lib/ { print $2 }' <<<"$depends" |
   grep -v -e '-dev$' -e '^libc6$' -e '^libgcc-s1$' | sort -u)
 # libboost-dev holds nothing but the name of a version.
 depends=$(apt-cache depends libboost-dev)
 mapfile -t -O "${#libraries[@]}" libraries < <(awk '$1 == "Depends:" { print $2 }' <<<"$depends")
-libraries+=(libgfortran5) # behind OpenBLAS; the cross compiler for C++ does not bring it
+libraries+=(libgfortran5) # needed by OpenBLAS; not a dependency of the cross compiler for C++
 echo "aarch64/setup: unpacking ${packages[*]} ${libraries[*]}"
 cd "$work/debs"
 quietly apt-get -q download "${packages[@]}" "${libraries[@]}" || {

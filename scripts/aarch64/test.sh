@@ -44,7 +44,7 @@ QEMU_CPU=max,sve-max-vq=2 BALLAST_TEST_TARGET=SVE_256 ctest --preset aarch64 --p
 step "tests on SVE of 512 bits, kernels also on NEON"
 QEMU_CPU=max,sve-max-vq=4 ctest --preset aarch64 --parallel 2 -R '^(kernels|model)$'
 
-step "a model converted here says the same there"
+step "a model converted on this machine has the same output on aarch64"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/model"

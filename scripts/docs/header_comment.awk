@@ -1,4 +1,4 @@
-# Of a header: what its first comment says is said of the file, for doxygen.
+# Makes a header's first comment the description of the file, for doxygen.
 BEGIN { print "/// \\file"; top = 1 }
 top && /^\/\// { sub(/^\/\//, "///") }
 !/^\/\// { top = 0 }

@@ -37,7 +37,7 @@ def commands() -> list[str]:
 
 
 def entries_of(lines: list[str]) -> list[tuple[str, str]]:
-    """Names and descriptions, which stand beside them, or on the next line where a name is long."""
+    """Returns names and descriptions, which follow them on the same line, or on the next if a name is long."""
     below = " " * DESCRIPTION_COLUMN
     entries: list[tuple[str, str]] = []
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
@@ -112,7 +112,7 @@ def on_files(files, config):
 
 
 def cpp_page(headers: list[str], cpp: pathlib.Path) -> str:
-    """What each header says in its first line, and where doxygen describes it."""
+    """Returns the first line of each header's comment, and the page where doxygen describes it."""
     rows = []
     for name in headers:
         first = (ROOT / "include" / "ballast" / name).read_text().splitlines()[0].removeprefix("// ")

@@ -1,6 +1,6 @@
 # Which C library a wheel links to. To be sourced, with the platform of the wheel in $platform.
 
-# The C library that the platform stands for: "2.36" of manylinux_2_36_x86_64.
+# Prints the version of the platform's C library: "2.36" for manylinux_2_36_x86_64.
 platform_glibc() { sed -E 's/^manylinux_([0-9]+)_([0-9]+)_.*/\1.\2/' <<<"$platform"; }
 
 # Whether this machine's C library is newer than the platform's.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sentences per second of a BERT encoder with mean pooling: ballast beside onnxruntime and OpenVINO, both in INT8.
+"""Sentences per second of a BERT encoder with mean pooling: ballast, and onnxruntime and OpenVINO, both in INT8.
 
     scripts/peers/encoder.py --ballast build/release/ballast --original all-MiniLM-L6-v2 --model minilm-w8a8 \\
         --text sentences.txt --calibration-text calibration.txt --work /tmp/peers

@@ -1,4 +1,4 @@
-"""Writes a Hugging Face checkpoint as GGUF for timing alone: weights in the type that they have, no vocabulary.
+"""Writes a Hugging Face checkpoint as a GGUF for speed tests: weights in their own type, no vocabulary.
 
 llama.cpp's own converter needs torch, and a tokenizer that it knows; speed needs neither. The container is GGUF version
 3 (docs/gguf.md of ggml). Llama, Mistral and Qwen2 checkpoints with dense MLPs.
@@ -58,7 +58,7 @@ def to_f32(data: bytes, dtype: str) -> bytes:
 
 
 def interleave_heads(data: bytes, rows: int, heads: int) -> bytes:
-    """Rows of q and k in the order of llama.cpp's "llama" RoPE: pairs lie side by side, not half a head apart."""
+    """Rows of q and k in the order of llama.cpp's "llama" RoPE: pairs are adjacent, not half a head apart."""
     row_bytes, head = len(data) // rows, rows // heads
     order = [h * head + half * (head // 2) + i for h in range(heads) for i in range(head // 2) for half in (0, 1)]
     return b"".join(data[row * row_bytes:(row + 1) * row_bytes] for row in order)

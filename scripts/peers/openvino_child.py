@@ -2,7 +2,7 @@
 
     openvino_child.py MODEL_DIR THREADS DEPTH PROMPT GENERATE
 
-Prints {"prompt": tokens/s, "generate": tokens/s}, each where its count is not 0. The pipeline's own choices stand
+Prints {"prompt": tokens/s, "generate": tokens/s}, each if its count is not 0. The pipeline's defaults apply
 (attention by pages, activations quantized to INT8 on the fly); keys and values are INT8, its default on CPUs.
 """
 

@@ -35,7 +35,7 @@ SPEED = Workload(depth=0, prompt=512, generate=128)  # of a model whose accuracy
 class Speed:
     test: str  # as test_name() spells it
     tokens_per_second: float
-    fraction_of_limit: float | None = None  # of read bandwidth or INT8 peak, from those who measure it
+    fraction_of_limit: float | None = None  # of read bandwidth or INT8 peak, if the program measures it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Accuracy:
-    """One variant of one program beside the original that it was made from."""
+    """One variant of one program, with the original that it was made from."""
 
     name: str
     program: str

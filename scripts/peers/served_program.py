@@ -19,7 +19,8 @@ def free_port() -> int:
 
 
 class ServedProgram:
-    """Started by `command`, which has the port in it; ready once /health says so. Its words go to the file `log`."""
+    """A server started by `command`, which includes the port. It is ready when /health succeeds. Output goes to the
+    file `log`."""
 
     def __init__(self, name: str, command: list, port: int, log: pathlib.Path):
         self.name = name

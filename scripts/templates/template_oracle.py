@@ -22,7 +22,7 @@ def render(template, variables):
     with mock.patch.object(chat_template_utils, "datetime", FixedTime):
         try:
             return chat_template_utils._compile_jinja_template(template).render(**variables)
-        except Exception:  # whatever Python raises in a template
+        except Exception:  # any exception that a template raises
             return None
 
 
