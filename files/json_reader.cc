@@ -174,7 +174,7 @@ void JsonReader::wrong_type(std::string_view expected) const {
 
 void JsonReader::out_of_range(const std::string& least, const std::string& most) const {
   const bool is_power = most == std::to_string(kLargestSize);
-  fail(concat("must lie between ", least, " and ", is_power ? "2^31 - 1" : most, ", is ", description(*value_)));
+  fail(concat("must be between ", least, " and ", is_power ? "2^31 - 1" : most, ", is ", description(*value_)));
 }
 
 }  // namespace ballast::files

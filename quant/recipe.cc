@@ -116,7 +116,7 @@ constexpr std::array<RoundingName, 3> kRoundings{{
 double read_share(const files::JsonReader& value, double most) {
   const double share = value.number();
   if (share >= 0 && share <= most) return share;
-  value.fail("must lie between 0 and " + json(most).dump() + ", is " + value.json().dump());
+  value.fail("must be between 0 and " + json(most).dump() + ", is " + value.json().dump());
 }
 
 void set_field(Recipe& recipe, std::string_view key, const files::JsonReader& value, std::string_view context) {

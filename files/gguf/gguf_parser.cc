@@ -346,7 +346,7 @@ void add_tensor(const TensorEntry& entry, std::span<const std::byte> data, std::
   const std::size_t bytes = tensor_bytes(*entry.dtype, entry.shape, place_of_tensor);
   if (entry.offset > data.size() || bytes > data.size() - entry.offset) {
     throw Error(place_of_tensor,
-                concat("byte ", entry.position, ": ", bytes, " bytes at offset ", entry.offset, " lie outside the ",
+                concat("byte ", entry.position, ": ", bytes, " bytes at offset ", entry.offset, " are outside the ",
                        data.size(), " bytes of data at byte ", data_start, "; truncated?"));
   }
   TensorView view{*entry.dtype, entry.shape, data.subspan(entry.offset, bytes)};

@@ -63,7 +63,7 @@ void parse_entry(const std::string& name, const JsonReader& entry, std::span<con
   const auto end = offsets[1].integer<std::uint64_t>();
   if (begin > end) throw Error(context, concat("data_offsets [", begin, ", ", end, "] end before they begin"));
   if (end > data.size()) {
-    throw Error(context, concat("data_offsets [", begin, ", ", end, "] lie outside the ", data.size(),
+    throw Error(context, concat("data_offsets [", begin, ", ", end, "] are outside the ", data.size(),
                                 " bytes of data at byte ", data_start, "; truncated?"));
   }
   const std::optional<DType> dtype = find_dtype(type);

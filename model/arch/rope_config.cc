@@ -110,7 +110,7 @@ void read_scaling(const files::JsonReader& config, const RopeDefaults& defaults,
 // The channels of a head that are rotated: an even number, the fraction rounded down.
 std::size_t read_rotary_size(const files::JsonReader& config, std::string_view field, double partial,
                              std::size_t head_size) {
-  if (!(partial > 0 && partial <= 1)) config.fail(field, "must lie above 0 and at most at 1");
+  if (!(partial > 0 && partial <= 1)) config.fail(field, "must be above 0 and at most 1");
   const auto size = static_cast<std::size_t>(partial * static_cast<double>(head_size));
   if (size == 0 || size % 2 != 0) {
     config.fail(field, "makes " + std::to_string(size) + " of a head's " + std::to_string(head_size) +
@@ -175,7 +175,7 @@ RopeSpec read_proportional_rope(const files::JsonReader& parameters, std::size_t
   }
   constexpr const char* kPartial = "partial_rotary_factor";
   const double partial = parameters.number(kPartial, defaults.partial);
-  if (!(partial > 0 && partial <= 1)) parameters.fail(kPartial, "must lie above 0 and at most at 1");
+  if (!(partial > 0 && partial <= 1)) parameters.fail(kPartial, "must be above 0 and at most 1");
   RopeSpec rope;
   rope.theta = parameters.positive("rope_theta", defaults.theta);
   rope.rotary_size = head_size;

@@ -36,7 +36,7 @@ std::int64_t whole_number(const files::JsonReader& value, std::int64_t least, st
   const bool fits = number >= -kEnd && number < kEnd;
   const auto integer = fits ? static_cast<std::int64_t>(number) : 0;
   if (!fits || integer < least || integer > most) {
-    value.fail(files::concat("must lie between ", least, " and ", most, ", is ", value.json().dump()));
+    value.fail(files::concat("must be between ", least, " and ", most, ", is ", value.json().dump()));
   }
   return integer;
 }

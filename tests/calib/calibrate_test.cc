@@ -33,7 +33,7 @@ std::string saved(const Statistics& statistics) {
   return test::read_file(directory / "stats");
 }
 
-/// A model and a text for it, in which 'a' carries a massive value when it stands first or anywhere.
+/// A model and a text for it, in which 'a' has a massive value at the first position or everywhere.
 struct TextModel {
   TemporaryDirectory directory;
   test::TinyModel model = test::random_model();

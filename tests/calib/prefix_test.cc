@@ -85,7 +85,7 @@ TEST_CASE("statistics after a prefix are of the samples' tokens at their places 
   const Statistics after = model.measure({.tokens = {first}}, 1);
   CHECK(after.prefix == std::vector<int>{first});
   CHECK(after.length == whole.length - 1);
-  // The first token's query says nothing of sinks, so both are about the same queries.
+  // The first token's query does not affect sinks, so both averages are over the same queries.
   REQUIRE(after.sink_share.size() == whole.sink_share.size());
   for (std::size_t i = 0; i < whole.sink_share.size(); ++i) {
     CHECK(after.sink_share[i] == doctest::Approx(whole.sink_share[i]).epsilon(1e-5));

@@ -1,5 +1,5 @@
-// Layers with a state beside keys and values: whatever of a text is reused, it goes on to the bits of a run from its
-// beginning.
+// Layers with a state besides keys and values: if a part of a text is reused, the results are bit-identical to those of
+// a run from its beginning.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -279,7 +279,7 @@ TEST_CASE("the worst predictions are those where the models differ most, worst f
   CHECK(result.worst[1].kl == doctest::Approx(0));
   CHECK(result.worst[1].position == 5);
 
-  // The second chunk's 'c' stands in its first half, which only --per-position looks at.
+  // The second chunk's 'c' is in its first half, which only --per-position scores.
   options.per_position = true;
   const Evaluation all = evaluate(example.model, options);
   CHECK(all.worst[0].chunk == 0);

@@ -181,17 +181,17 @@ TEST_CASE("tensors that the file cannot hold are refused") {
     return gguf_refusal(file);
   };
   CHECK(one({16}, 0, 0) == "no error");
-  CHECK(one({17}, 0, 0) == Contains("68 bytes at offset 0 lie outside the 64 bytes of data"));
-  CHECK(one({1}, 0, 64) == Contains("lie outside"));
-  CHECK(one({1}, 0, ~std::uint64_t{31}) == Contains("lie outside"));
+  CHECK(one({17}, 0, 0) == Contains("68 bytes at offset 0 are outside the 64 bytes of data"));
+  CHECK(one({1}, 0, 64) == Contains("are outside"));
+  CHECK(one({1}, 0, ~std::uint64_t{31}) == Contains("are outside"));
   CHECK(one({1}, 0, 4) == Contains("at offset 4 is not aligned to 32 bytes"));
   CHECK(one({1, 1, 1, 1, 1}, 0, 0) == Contains("has 5 dimensions; at most 4"));
   CHECK(one({33}, 2, 0) == Contains("not whole blocks of 32 elements, as Q4_0 needs"));
   CHECK(one({128}, 16, 0) == Contains("not whole blocks of 256 elements, as IQ2_XXS needs"));
   CHECK(one({32}, 40, 0) == Contains("not whole blocks of 64 elements, as NVFP4 needs"));
-  CHECK(one({256}, 16, 0) == Contains("66 bytes at offset 0 lie outside the 64 bytes of data"));
+  CHECK(one({256}, 16, 0) == Contains("66 bytes at offset 0 are outside the 64 bytes of data"));
   CHECK(one({96}, 39, 0) == "no error");  // 51 bytes of MXFP4
-  CHECK(one({128}, 39, 0) == Contains("68 bytes at offset 0 lie outside the 64 bytes of data"));
+  CHECK(one({128}, 39, 0) == Contains("68 bytes at offset 0 are outside the 64 bytes of data"));
   CHECK(one({}, 2, 0) == Contains("not whole blocks"));
   CHECK(one({~std::uint64_t{0}}, 0, 0) == Contains("has size 18446744073709551615"));
   CHECK(one({1ull << 40, 1ull << 40}, 0, 0) == Contains("not a size that memory can hold"));

@@ -62,10 +62,9 @@ TEST_CASE("a failure is one line with the file and the path") {
   const auto refusal = [](const auto& read) { return error_message([&] { read(); }); };
   CHECK(refusal([&] { reader.at("none"); }) == "dir/config.json: none: missing");
   CHECK(refusal([&] { (void)reader.size("negative"); }) ==
-        "dir/config.json: negative: must lie between 1 and 2^31 - 1, is -3");
-  CHECK(
-      refusal([&] { (void)reader.at("huge").integer(); }) ==
-      "dir/config.json: huge: must lie between -9223372036854775808 and 9223372036854775807, is 18446744073709551615");
+        "dir/config.json: negative: must be between 1 and 2^31 - 1, is -3");
+  CHECK(refusal([&] { (void)reader.at("huge").integer(); }) ==
+        "dir/config.json: huge: must be between -9223372036854775808 and 9223372036854775807, is 18446744073709551615");
   CHECK(refusal([&] { (void)reader.size("ratio"); }) == "dir/config.json: ratio: must be a whole number, is 0.5");
   CHECK(refusal([&] { (void)reader.text("size"); }) == "dir/config.json: size: must be a string, is 32");
   CHECK(refusal([&] { (void)reader.flag("name"); }) == "dir/config.json: name: must be true or false, is \"llama\"");

@@ -31,8 +31,8 @@ std::filesystem::path write_letters(const test::TemporaryDirectory& directory) {
   return path;
 }
 
-/// What waitpid says of a process that calls body() and exits with what it returns. A handler of a signal is the whole
-/// process's: those of other tests stay as they are.
+/// Returns the waitpid status of a process that exits with the result of body(). Signal handlers belong to the whole
+/// process: those of other tests stay as they are.
 int status_of_process(const std::function<int()>& body) {
   const pid_t process = ::fork();
   if (process == 0) {

@@ -1,4 +1,4 @@
-// That what a query gets depends neither on the queries and sequences beside it nor on the threads.
+// Checks that attention for a query depends neither on other queries and sequences nor on the threads.
 #include <algorithm>
 #include <cstddef>
 #include <random>

@@ -132,7 +132,7 @@ class CacheCase {
                RowKind::kKeys, head, slot, page);
   }
 
-  /// Where a part's codes lie: from `first` on in rows of `row`.
+  /// The position of a part's codes: from `first` on in rows of `row`.
   struct Place {
     std::size_t row;
     std::size_t first = 0;

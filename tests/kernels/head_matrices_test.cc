@@ -18,7 +18,7 @@ struct Sizes {
 
 const Sizes kSizes[] = {{1, 1, 1, 1}, {3, 2, 5, 1}, {2, 17, 31, 4}, {4, 33, 16, 12}, {2, 12, 40, 13}, {5, 8, 65, 40}};
 
-/// Matrices [heads][outputs][inputs], rows one below the other as one says, and rows that meet them.
+/// Matrices [heads][outputs][inputs], which are concatenated by rows, and rows to multiply with them.
 struct HeadsCase {
   Sizes s;
   FloatType type;
@@ -58,7 +58,7 @@ struct HeadsCase {
     return dst;
   }
 
-  /// With weights rounded to the type, unless that is said not to matter.
+  /// Returns the products, with weights rounded to the type unless `rounded` is false.
   std::vector<float> expected(bool with_bias, bool rounded = true) const {
     std::vector<float> dst(s.m * dst_stride(), kUntouched);
     for (std::size_t i = 0; i < s.m; ++i) {

@@ -65,7 +65,7 @@ inline double relative_error(const std::vector<float>& actual, const std::vector
   return error / magnitude;
 }
 
-/// dst rows lie further apart than needed; the gap must stay what it was.
+/// dst rows are further apart than needed; the gap must remain unchanged.
 inline constexpr float kUntouched = -12345.0F;
 
 }  // namespace ballast::kernels

@@ -64,7 +64,7 @@ QuantizedRow random_row(const CodeLayout& form, std::size_t row) {
   return result;
 }
 
-/// What the row's codes stand for, [cols].
+/// Returns the values of the row's codes, [cols].
 std::vector<float> values_of(const CodeLayout& form, const QuantizedRow& row) {
   const FloatType type = form.bf16_scales ? FloatType::kBF16 : FloatType::kF16;
   const auto value = [&](const std::vector<std::uint16_t>& of_groups, const std::vector<std::int8_t>& factors,

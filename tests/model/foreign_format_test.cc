@@ -133,7 +133,7 @@ TEST_CASE("a head that is quantized alone shows that it is not tied") {
   CHECK(!ModelSource(model.write(directory.path())).spec().tied_embeddings);
 }
 
-/// What loading and running says of a model that was changed.
+/// Returns the error of loading and running a changed model.
 std::string refusal(ForeignModel model, const auto& change) {
   const test::TemporaryDirectory directory;
   change(model);
@@ -182,7 +182,7 @@ TEST_CASE("what a foreign configuration wants and ballast does not read is named
   CHECK(refusal_of_scheme("type", "float") == Contains("num_bits: must be 8, of floats"));
   CHECK(refusal_of_scheme("strategy", "tensor_group") ==
         Contains("'tensor_group' is not read for weights of type int"));
-  CHECK(refusal_of_scheme("num_bits", 9) == Contains("num_bits: must lie between 2 and 8, is 9"));
+  CHECK(refusal_of_scheme("num_bits", 9) == Contains("num_bits: must be between 2 and 8, is 9"));
 }
 
 TEST_CASE("an activation that AutoAWQ scaled is named, not left as it is") {

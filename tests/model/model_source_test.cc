@@ -30,7 +30,7 @@ using test::error_message;
 using test::golden_model;
 using test::TinyModel;
 
-/// What loading a model says that was changed in one way.
+/// Returns the error of loading a model with one change.
 std::string refusal(const auto& change) {
   const test::TemporaryDirectory directory;
   TinyModel model = test::random_model();

@@ -111,7 +111,7 @@ TEST_CASE("a damaged prefix in config.json is reported in one line") {
   CHECK(refusal(kPrefix) == "no error");
   CHECK(refusal("7,3") == Contains("prefix_tokens: must be a list"));
   CHECK(refusal(nlohmann::json::array()) == Contains("prefix_tokens: must be a list"));
-  CHECK(refusal({3, -1}) == Contains("prefix_tokens[1]: must lie between 0 and 2^31 - 1, is -1"));
+  CHECK(refusal({3, -1}) == Contains("prefix_tokens[1]: must be between 0 and 2^31 - 1, is -1"));
   CHECK(refusal({3, 1.5}) == Contains("prefix_tokens[1]: must be a whole number, is 1.5"));
   CHECK(refusal({3, 264}) == Contains("config.json: the prefix holds token 264"));
   CHECK(refusal(std::vector<int>(63, 1)) == Contains("leaves no room for text"));

@@ -51,7 +51,7 @@ Norm make_norm(const ModelSpec& spec, Role role, const RoleTensor& tensor) {
   return norm;
 }
 
-/// Of the first block, and of what lies around the blocks.
+/// Returns the parts of the first block, and those outside the blocks.
 BlockParts parts_of(const ModelSpec& spec, const RoleTensors& tensors) {
   return {.linear = [&](Part part) { return make_linear(tensors.at({part.role, 0, part.expert})); },
           .norm = [&](Role role) { return make_norm(spec, role, tensors.at({role, 0, 0})); },

@@ -182,7 +182,7 @@ TEST_CASE("no choice of formats within the budget costs less") {
       }
     }
   }
-  // Lagrange's method finds the corners of the curve; what lies between them is filled up greedily.
+  // Lagrange's method finds the corners of the curve; between them, the allocation is filled greedily.
   CHECK(allocate(inputs, budget).cost <= 1.25 * best);
   CHECK(allocate(inputs, budget).cost >= best);
 }

@@ -39,7 +39,7 @@ ConvertOptions options_for(const std::string& scheme) {
   return options;
 }
 
-/// The same with statistics at hand, so that no calibration runs first.
+/// Returns the same options with statistics, so that no calibration runs first.
 ConvertOptions measured_options(const std::string& scheme, const std::string& golden) {
   static const TemporaryDirectory directory;
   const fs::path statistics = directory / golden;

@@ -75,7 +75,7 @@ TEST_CASE("what the head reads is measured after the last block, and an embeddin
   }
 }
 
-/// A model that only looks up and predicts: its blocks pass on what they get, which lies near a few directions.
+/// A model that only looks up and predicts: its blocks pass on their inputs, which are close to a few directions.
 test::TinyModel lookup_model(bool tied) {
   test::TinyModel model = test::random_model({.hidden = 64, .layers = 1, .weights = 0});
   std::mt19937_64 engine(5);

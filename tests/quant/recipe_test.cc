@@ -137,9 +137,9 @@ TEST_CASE("a field of a wrong type or range is refused") {
   CHECK(refusal(R"({"exceptions": [{"pattern": "a"}]})") == "r.json: exceptions[0].format: missing");
   CHECK(refusal(R"({"exceptions": {"pattern": "a", "format": "f16"}})") ==
         Contains("r.json: exceptions: must be a list"));
-  CHECK(refusal(R"({"outlier_fraction": 0.6})") == "r.json: outlier_fraction: must lie between 0 and 0.5, is 0.6");
-  CHECK(refusal(R"({"wide_fraction": 1.5})") == "r.json: wide_fraction: must lie between 0 and 1.0, is 1.5");
-  CHECK(refusal(R"({"outlier_fraction": -0.1})") == Contains("must lie between 0 and 0.5"));
+  CHECK(refusal(R"({"outlier_fraction": 0.6})") == "r.json: outlier_fraction: must be between 0 and 0.5, is 0.6");
+  CHECK(refusal(R"({"wide_fraction": 1.5})") == "r.json: wide_fraction: must be between 0 and 1.0, is 1.5");
+  CHECK(refusal(R"({"outlier_fraction": -0.1})") == Contains("must be between 0 and 0.5"));
 }
 
 }  // namespace

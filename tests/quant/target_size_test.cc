@@ -199,7 +199,7 @@ void stop_and_go_on(Recipe::Rounding rounding, std::size_t first, std::size_t st
     CHECK(files_of(out) == files_of(directory / "whole"));
   }
   CHECK(step > 10);
-  // Nothing is left beside the outputs.
+  // No other files remain next to the outputs.
   for (const auto& entry : fs::directory_iterator(directory / ".")) {
     CHECK(entry.path().filename().string().front() != '.');
   }

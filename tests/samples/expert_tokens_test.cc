@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kHidden = 2;
 constexpr std::size_t kExperts = 3;
 
-/// Tokens with one expert each; row and mark tell which token it is.
+/// Tokens with one expert each; row and mark identify the token.
 struct Batch {
   Batch(std::vector<float> router, const std::vector<std::size_t>& expert_of) : logits(std::move(router)) {
     routing.tokens = expert_of.size();

@@ -19,7 +19,7 @@ using test::HttpReply;
 using test::request_text;
 using test::Served;
 
-/// What a server tells of its requests.
+/// The outcomes that a server reports for its requests.
 class Outcomes {
  public:
   HttpOptions options() {

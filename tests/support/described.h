@@ -15,13 +15,13 @@ inline ModelSpec described(const nlohmann::json& config) {
   return model::architecture_for_model_type(type, "config.json").describe(files::JsonReader(config, "config.json"));
 }
 
-/// `config` with one field changed; null stands for an absent one.
+/// `config` with one field changed; null removes it.
 inline nlohmann::json with_field(nlohmann::json config, const std::string& field, const nlohmann::json& value) {
   config[field] = value;
   return config;
 }
 
-/// What the architecture says to `config` with one field changed, or "no error".
+/// Returns the architecture's error for `config` with one field changed, or "no error".
 inline std::string refusal_of_field(const nlohmann::json& config, const std::string& field,
                                     const nlohmann::json& value) {
   return error_message([&] { described(with_field(config, field, value)); });

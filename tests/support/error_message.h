@@ -1,4 +1,4 @@
-// What a refused input is told.
+// The message of an error.
 #ifndef BALLAST_TESTS_SUPPORT_ERROR_MESSAGE_H_
 #define BALLAST_TESTS_SUPPORT_ERROR_MESSAGE_H_
 

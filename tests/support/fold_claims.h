@@ -1,5 +1,5 @@
-// What the tests of docs/folds.md share: what is said to be redundant changes nothing, what is said to stay changes the
-// result, on random tensors in F64.
+// Shared by the tests of docs/folds.md: on random tensors in F64, what it describes as redundant does not change the
+// result, and what it describes as necessary does.
 #ifndef BALLAST_TESTS_SUPPORT_FOLD_CLAIMS_H_
 #define BALLAST_TESTS_SUPPORT_FOLD_CLAIMS_H_
 

@@ -1,4 +1,4 @@
-// Tiny models as other programs quantize them, packed bit by bit, with the floats that they stand for.
+// Tiny models as other programs quantize them, packed bit by bit, with the float values.
 #ifndef BALLAST_TESTS_SUPPORT_FOREIGN_MODEL_H_
 #define BALLAST_TESTS_SUPPORT_FOREIGN_MODEL_H_
 
@@ -320,7 +320,7 @@ inline IntegerMatrix random_integers(const ForeignForm& form, std::size_t rows, 
 struct ForeignModel {
   nlohmann::json config;
   StoredTensors tensors;
-  TinyModel plain;  ///< with the floats that the tensors stand for
+  TinyModel plain;  ///< with the float values of the tensors
 
   std::string tensor_bytes() const {
     nlohmann::json header = nlohmann::json::object();

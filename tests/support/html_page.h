@@ -29,7 +29,7 @@ inline std::string body(const std::string& page) {
   return page.substr(page.find("<body>"));
 }
 
-// Throws away what stands between tags; checks that tags nest, and returns the ids.
+// Drops the text between tags; checks that tags nest, and returns the ids.
 inline std::multiset<std::string> ids_of_well_formed(const std::string& html) {
   std::multiset<std::string> ids;
   std::vector<std::string> open;

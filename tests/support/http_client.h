@@ -1,4 +1,4 @@
-// A client of HTTP that says what it is told to, byte by byte, and reads what comes. It waits as long as it takes.
+// A client of HTTP that sends given bytes and reads responses. It waits without a timeout.
 #ifndef BALLAST_TESTS_SUPPORT_HTTP_CLIENT_H_
 #define BALLAST_TESTS_SUPPORT_HTTP_CLIENT_H_
 

@@ -78,7 +78,7 @@ inline constexpr std::array kGoldenDecoders = {"llama",
                                                "lfm3"};
 inline constexpr std::array kGoldenEncoders = {"bert", "modernbert", "embedding_gemma"};
 
-/// Golden GGUF files; each has a directory of its family beside it.
+/// Golden GGUF files, each of which has a directory of its family.
 inline constexpr std::array kGoldenGgufs = {"llama", "qwen2", "qwen3", "gpt2", "qwen3_moe", "gemma3_text"};
 
 inline std::vector<std::string> golden_names() {

@@ -20,7 +20,7 @@
 
 namespace ballast::test {
 
-/// "GET /echo", say.
+/// Returns a request, for example "GET /echo".
 inline std::string request_text(std::string_view line, std::string_view headers = "", std::string_view body = "") {
   std::string text(line);
   text.append(" HTTP/1.1\r\nHost: x\r\n").append(headers);
@@ -63,8 +63,8 @@ class Event {
   bool happened_ = false;
 };
 
-/// A server on a thread. "/echo" says what it was sent, "/throw" fails, "/drop" gives up; of all else the test gets the
-/// exchange.
+/// A server on a thread. "/echo" returns the request's body, "/throw" throws, "/drop" drops the exchange; the test gets
+/// the exchange of all other requests.
 class Served {
  public:
   explicit Served(const serve::HttpOptions& options = any_port())

@@ -35,7 +35,7 @@ BpeVocabulary random_vocabulary(unsigned seed, int merges) {
   return vocabulary;
 }
 
-// The definition: merge the leftmost pair of the lowest rank until there is none.
+// The definition: merge the leftmost pair of the lowest rank until no pair is left.
 std::vector<int> merge_naively(const BpeVocabulary& vocabulary, const std::string& piece) {
   std::map<std::pair<int, int>, std::pair<int, int>> rules;
   for (std::size_t rank = 0; rank < vocabulary.merges.size(); ++rank) {

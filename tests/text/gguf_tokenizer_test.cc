@@ -297,7 +297,7 @@ TEST_CASE("metadata that cannot be a WordPiece or a unigram model are refused by
   CHECK(refusal_of(unigram, "tokenizer.ggml.scores", {1.0}) == Contains("has 1 elements for 11 tokens"));
   CHECK(refusal_of(unigram, "tokenizer.ggml.token_type", nullptr) == Contains("no token is of type 2 (unknown)"));
   CHECK(refusal_of(unigram, "tokenizer.ggml.precompiled_charsmap", {1, 2, 300}) ==
-        Contains("tokenizer.ggml.precompiled_charsmap[2]: must lie between"));
+        Contains("tokenizer.ggml.precompiled_charsmap[2]: must be between"));
   CHECK(refusal_of(unigram, "tokenizer.ggml.precompiled_charsmap", {1, 2, 3}) == Contains("a map of 3 bytes"));
   CHECK(refusal_of(unigram, "tokenizer.ggml.treat_whitespace_as_suffix", true) == Contains("true is not supported"));
   CHECK(refusal_of(unigram, "tokenizer.ggml.escape_whitespaces", false) == Contains("false is not supported"));

@@ -1,5 +1,5 @@
-// Tokenizers other than byte-level BPE: what stands around a text, decoding, and files that are damaged. Ids of texts
-// are compared in golden_test.cc.
+// Tokenizers other than byte-level BPE: tokens around a text, decoding, and damaged files. Ids of texts are compared in
+// golden_test.cc.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -174,7 +174,7 @@ TEST_CASE("damaged Unigram and WordPiece models are refused with their place") {
   CHECK(with("unigram_bytes", "unk_id", 100000) == Contains("model.unk_id: is 100000, there are"));
   CHECK(with("bert_cased", "unk_token", "?!?") == Contains("\"?!?\" is not in the vocabulary"));
   CHECK(with("bert_cased", "max_input_chars_per_word", 0) ==
-        Contains("max_input_chars_per_word: must lie between 1 and"));
+        Contains("max_input_chars_per_word: must be between 1 and"));
 }
 
 TEST_CASE("added tokens may be beyond the embedding: texts with one are refused, others are not") {

@@ -184,13 +184,13 @@ TEST_CASE("damaged vocabularies and merges are refused with their place") {
   model["vocab"]["extra"] = 5;
   CHECK(refusal(tokenizer) == Contains("tokenizer.json: model.vocab: id 5 is given twice"));
   model["vocab"]["extra"] = -1;
-  CHECK(refusal(tokenizer) == Contains("model.vocab.extra: must lie between 0 and 16777216, is -1"));
+  CHECK(refusal(tokenizer) == Contains("model.vocab.extra: must be between 0 and 16777216, is -1"));
   model["vocab"]["extra"] = "5";
   CHECK(refusal(tokenizer) == Contains("model.vocab.extra: must be a whole number"));
   model["vocab"]["extra"] = 16'000'000;
   CHECK(refusal(tokenizer) == Contains("have ids up to 16000000"));
   model["vocab"]["extra"] = 18446744073709551615u;
-  CHECK(refusal(tokenizer) == Contains("must lie between 0 and 16777216"));
+  CHECK(refusal(tokenizer) == Contains("must be between 0 and 16777216"));
   model["vocab"] = vocab;
   const json broken_merges[] = {{"q z"}, {"h e l"}, {5}, {{"h"}}, {"nospace"}, {{"h", 5}}, {{"unknown", "e"}}};
   for (const json& merges : broken_merges) {

@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
       std::printf("%d (%.4f) ", token.id, token.logprob);
     std::puts("");
   }
-  // The same prompt gives the same tokens, whatever ran beside it; the cancelled stream ended where it was told to.
+  // The same prompt gives the same tokens, with any other streams; the cancelled stream ended where it was cancelled.
   bool good = streams[1].result.finish == ballast::GenerateResult::Finish::kCancelled;
   good = good && streams[1].result.tokens.size() == streams[1].most;
   for (std::size_t i = 0; i < streams[0].result.tokens.size(); ++i) {

@@ -82,7 +82,7 @@ TEST_CASE("settings of gpt-oss that are not supported are refused by field") {
   CHECK(refusal("num_experts_per_tok", 7) == "config.json: num_experts_per_tok: is more than the experts there are");
 }
 
-/// Random experts' matrices in MXFP4, and the values that they stand for.
+/// Random experts' matrices in MXFP4, with their values.
 struct Mxfp4 {
   std::vector<std::uint8_t> blocks, scales;
   std::vector<float> values;

@@ -46,7 +46,7 @@ TEST_CASE("GPT-2's settings that are not supported or make no sense are refused 
   CHECK(refusal("scale_attn_by_inverse_layer_idx", true) ==
         "config.json: scale_attn_by_inverse_layer_idx: true is not supported");
   CHECK(refusal("n_head", 5) == "config.json: n_head: must divide the hidden size");
-  CHECK(refusal("n_embd", -1) == "config.json: n_embd: must lie between 1 and 2^31 - 1, is -1");
+  CHECK(refusal("n_embd", -1) == "config.json: n_embd: must be between 1 and 2^31 - 1, is -1");
   CHECK(refusal("activation_function", "swiglu") ==
         test::Contains("config.json: activation_function: 'swiglu' is not supported; supported: silu, "));
 }

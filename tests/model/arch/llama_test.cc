@@ -78,10 +78,9 @@ TEST_CASE("a size that is none is refused by field") {
                             "head_dim", "intermediate_size", "vocab_size", "max_position_embeddings"}) {
     CAPTURE(field);
     const std::string context = "config.json: " + std::string(field) + ": ";
-    CHECK(refusal(field, -3) == context + "must lie between 1 and 2^31 - 1, is -3");
-    CHECK(refusal(field, 0) == context + "must lie between 1 and 2^31 - 1, is 0");
-    CHECK(refusal(field, std::uint64_t{1} << 63) ==
-          context + "must lie between 1 and 2^31 - 1, is 9223372036854775808");
+    CHECK(refusal(field, -3) == context + "must be between 1 and 2^31 - 1, is -3");
+    CHECK(refusal(field, 0) == context + "must be between 1 and 2^31 - 1, is 0");
+    CHECK(refusal(field, std::uint64_t{1} << 63) == context + "must be between 1 and 2^31 - 1, is 9223372036854775808");
     CHECK(refusal(field, "32") == context + "must be a whole number, is \"32\"");
     CHECK(refusal(field, 32.5) == context + "must be a whole number, is 32.5");
     CHECK(refusal(field, json::array({32})) == context + "must be a whole number, is [32]");

@@ -92,7 +92,7 @@ TEST_CASE("ModernBERT's settings that are not supported are refused by field") {
   CHECK(refusal("layer_types", {"full_attention"}) == "config.json: layer_types: has 1 entries for 4 layers");
   CHECK(refusal("num_attention_heads", 5) == "config.json: num_attention_heads: must divide the hidden size");
   CHECK(refusal("global_attn_every_n_layers", 0) ==
-        test::Contains("global_attn_every_n_layers: must lie between 1 and 2^31 - 1"));
+        test::Contains("global_attn_every_n_layers: must be between 1 and 2^31 - 1"));
 }
 
 }  // namespace ballast::model::modernbert_test

@@ -131,9 +131,9 @@ TEST_CASE("configurations of all versions can limit rotation to a part of a head
 }
 
 TEST_CASE("a part of a head that cannot be rotated is refused by field") {
-  CHECK(refusal({{"rotary_pct", 0}}) == "config.json: rotary_pct: must lie above 0 and at most at 1");
+  CHECK(refusal({{"rotary_pct", 0}}) == "config.json: rotary_pct: must be above 0 and at most 1");
   CHECK(refusal({{"partial_rotary_factor", 1.5}}) ==
-        "config.json: partial_rotary_factor: must lie above 0 and at most at 1");
+        "config.json: partial_rotary_factor: must be above 0 and at most 1");
   CHECK(refusal({{"rope_parameters", {{"partial_rotary_factor", 0.1}}}}) == "no error");  // 6 of 64
   CHECK(refusal({{"rope_parameters", {{"partial_rotary_factor", 0.05}}}}) ==
         "config.json: rope_parameters.partial_rotary_factor: makes 3 of a head's 64 channels rotate; "

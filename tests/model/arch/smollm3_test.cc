@@ -29,7 +29,7 @@ std::vector<std::size_t> windows(const json& config) {
 TEST_CASE("every fourth layer of SmolLM3 does not rotate unless a list or an interval overrides it") {
   CHECK(rotated(kConfig) == std::vector{true, true, true, false, true});
   CHECK(rotated(with_field(kConfig, "no_rope_layer_interval", 2)) == std::vector{true, false, true, false, true});
-  // 1 stands for a layer that rotates; the list may be longer than the model.
+  // 1 means a layer that rotates; the list may be longer than the model.
   CHECK(rotated(with_field(kConfig, "no_rope_layers", {0, 1, 0, 0, 1, 1})) ==
         std::vector{false, true, false, false, true});
 }
@@ -61,9 +61,9 @@ TEST_CASE("SmolLM3's settings that make no sense are refused by field") {
   CHECK(test::refusal_of_field(kConfig, "no_rope_layers", {1, 0}) ==
         "config.json: no_rope_layers: has 2 entries for 5 layers");
   CHECK(test::refusal_of_field(kConfig, "no_rope_layers", {1, 0, 2, 1, 1}) ==
-        "config.json: no_rope_layers[2]: must lie between 0 and 1, is 2");
+        "config.json: no_rope_layers[2]: must be between 0 and 1, is 2");
   CHECK(test::refusal_of_field(kConfig, "no_rope_layer_interval", 0) ==
-        "config.json: no_rope_layer_interval: must lie between 1 and 2^31 - 1, is 0");
+        "config.json: no_rope_layer_interval: must be between 1 and 2^31 - 1, is 0");
   const std::vector<std::string> types(5, "sliding_attention");
   CHECK(test::refusal_of_field(kConfig, "layer_types", types) ==
         "config.json: layer_types[0]: 'sliding_attention' is not supported; supported: full_attention");

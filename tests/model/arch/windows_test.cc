@@ -90,7 +90,7 @@ TEST_CASE("layer types that are not known or do not fit the layers are refused")
   CHECK(refusal({"full_attention", "mamba", "full_attention"}) ==
         "config.json: layer_types[1]: 'mamba' is not supported; supported: full_attention, sliding_attention");
   CHECK(test::refusal_of_field(config, "sliding_window", -1) ==
-        "config.json: sliding_window: must lie between 1 and 2^31 - 1, is -1");
+        "config.json: sliding_window: must be between 1 and 2^31 - 1, is -1");
 }
 
 }  // namespace ballast::model::windows_test

@@ -42,7 +42,7 @@ BlockTensor blocks_of(const std::vector<float>& values, DType type, const Roundi
       round_to_nearest(values, values.size() / kBlockCols, kBlockCols, block_format(type), {}, 2, options));
 }
 
-/// As whoever reads the file decodes them.
+/// Returns the values as readers of the file decode them.
 std::vector<float> decoded(const BlockTensor& tensor) {
   std::vector<float> values(tensor.rows * tensor.cols);
   const std::size_t count = values.size() / dtype_info(tensor.dtype).block_elements;

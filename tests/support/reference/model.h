@@ -1,5 +1,5 @@
-// The forward pass once more: plain loops in F64 over what a ModelSpec says, without caches, fusing or batches. It
-// shares no arithmetic with model/forward and model/mixer.
+// A reference implementation of the forward pass: plain loops in F64 that follow a ModelSpec, without caches, fusing or
+// batches. It shares no arithmetic with model/forward and model/mixer.
 #ifndef BALLAST_TESTS_SUPPORT_REFERENCE_MODEL_H_
 #define BALLAST_TESTS_SUPPORT_REFERENCE_MODEL_H_
 

@@ -165,7 +165,7 @@ TEST_CASE("DeepSeek's settings that are not supported or make no sense are refus
   CHECK(refusal("deepseek_v3", "moe_layer_freq", 2) == "config.json: moe_layer_freq: must be 1, is 2");
   CHECK(refusal("deepseek_v3", "qk_rope_head_dim", 3) == test::Contains("must be an even number"));
   CHECK(refusal("deepseek_v3", "kv_lora_rank", -1) ==
-        "config.json: kv_lora_rank: must lie between 1 and 2^31 - 1, is -1");
+        "config.json: kv_lora_rank: must be between 1 and 2^31 - 1, is -1");
   CHECK(refusal("deepseek_v2", "topk_method", "noaux_tc") ==
         "config.json: topk_method: 'noaux_tc' is not supported; supported: greedy, group_limited_greedy");
   CHECK(refusal("deepseek_v2", "scoring_func", "sigmoid") ==

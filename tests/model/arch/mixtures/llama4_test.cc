@@ -65,7 +65,7 @@ TEST_CASE("Llama 4's experts read tokens times the score, in layers that a step 
   CHECK(!listed.layers[1].mlp.experts);
   CHECK(listed.layers[4].mlp.experts);
   CHECK(test::refusal_of_field(kConfig, "moe_layers", {5}) ==
-        "config.json: moe_layers[0]: must lie between 0 and 4, is 5");
+        "config.json: moe_layers[0]: must be between 0 and 4, is 5");
 }
 
 TEST_CASE("a text is at most as long as a chunk of Llama 4's attention, where a layer has chunks") {
