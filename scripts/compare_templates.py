@@ -4,7 +4,7 @@
     scripts/compare_templates.py build/release/render_lines DIRECTORY [--conversations 200] [--seed 1]
 
 DIRECTORY holds published templates as *.jinja. Where both refuse a conversation they agree. Also checks that what
-ballast says came from a user covers every character that is nowhere but in the conversation."""
+ballast marks as user text covers every character that occurs only in the conversation."""
 
 import argparse
 import json

@@ -78,7 +78,7 @@ def describe_machine(machines: list[dict], rounds: int) -> str:
 
 
 def markdown_rows(table: list[list[str]]) -> str:
-    """A table whose first row is its heading."""
+    """Returns a table whose first row is the heading."""
     header, *rest = table
     return "".join("| " + " | ".join(cells) + " |\n" for cells in [header, ["---"] * len(header), *rest])
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every `ballast` command of the README and of docs/ has options that exist and does what the page says.
+"""Every `ballast` command of the README and of docs/ has existing options and the documented effect.
 
     commands_test.py PROGRAM        with an emulator: EMULATOR [OPTION]... PROGRAM
     commands_test.py --mpirun MPIRUN PROGRAM    the guides' jobs under mpirun run there; else as one process

@@ -73,7 +73,7 @@ class PageCommands:
                 self.suite.check(f"{name} writes {value}", (self.folder / value).exists(), run)
 
     def serve(self, name: str, command: Command) -> None:
-        """At a port that is free. Its log says which, and once it listens."""
+        """Starts a server at a free port, which its log has once it listens."""
         self.stop()
         self.server = subprocess.Popen([*self.suite.program, *command.words, "--port", "0"], cwd=self.folder, text=True,
                                        env=self.environment, stderr=subprocess.PIPE)

@@ -77,7 +77,7 @@ def commands_in(text: str) -> list[Command]:
 
 
 def spans_in(text: str) -> list[tuple[int, str]]:
-    """What stands between backticks and begins with "ballast ", in sentences."""
+    """Returns the text between backticks that begins with "ballast ", in sentences."""
     blocks = {number for block in code_blocks(text) for number, _ in block}
     # A span may begin on one line and end on the next.
     prose = "\n".join("" if number in blocks or line.startswith("```") else line

@@ -433,7 +433,7 @@ STRANGE = [True, "x", 0.25, {"x": 1}]  # of which a field that is refused has at
 
 
 def table() -> list[tuple[str, list[str], str]]:
-    """Of each field in the document's table its name, the endpoints and what is said of it."""
+    """Returns name, endpoints and description of each field in the document's table."""
     rows = re.findall(r"^\| (`[^|]*) \| ([^|]*) \| ((?:honoured|refused|ignored)[^|]*) \|$", DOCUMENT.read_text(), re.M)
     return [(name, list(WHERE) if places == "all" else places.split(", "), what)
             for names, places, what in rows for name in re.findall(r"`([^`]*)`", names)]

@@ -1,4 +1,4 @@
-"""Models of every kind that is read through a map, and processes whose model is cut off while they use it."""
+"""Models of every kind that is memory-mapped, and processes whose model file is truncated while they use it."""
 
 import array
 import json
@@ -72,8 +72,8 @@ def is_mapped(process: int, file: pathlib.Path) -> bool:
 
 
 def run_and_cut(command: list, file: pathlib.Path, size: int, delay: float, work: pathlib.Path) -> tuple[int, str]:
-    """Cuts `file` to `size` bytes so many seconds after `command` has mapped it, while the process stands still. Returns
-    its exit code, or minus the signal that ended it, and what it printed on standard error."""
+    """Truncates `file` to `size` bytes a number of seconds after `command` has mapped it, while the process is stopped.
+    Returns its exit code, or minus the signal that ended it, and what it printed on standard error."""
     environment = os.environ | {"OMP_NUM_THREADS": "2"}
     with open(work / "errors.txt", "w+") as errors:
         process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=errors, cwd=work,

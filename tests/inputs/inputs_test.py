@@ -4,7 +4,7 @@
     inputs_test.py KIND PROGRAM          runs all inputs of tests/inputs/KIND_inputs.py; EMULATOR [OPTION]... PROGRAM also works
     inputs_test.py KIND --only NAME PROGRAM    the inputs whose name contains NAME
 
-For each input one line says whether the program handled it, and the lines below it say what the program printed. An input
+For each input one line shows whether the program handled it, and the lines below it are the program's output. An input
 that fails does not stop the others, so an older program can be run on the same inputs to compare.
 """
 

@@ -36,7 +36,7 @@ def prompt_of(case: Case, client) -> str:
 
 
 def pool_last(model: pathlib.Path) -> None:
-    """Makes the vector of a text that of its last token, as sentence-transformers says it."""
+    """Configures the last token's vector as a text's vector, in sentence-transformers' format."""
     kinds = ["Transformer", "Pooling", "Normalize"]
     modules = [{"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": f"sentence_transformers.models.{kind}"}
                for i, kind in enumerate(kinds)]

@@ -20,7 +20,7 @@ class Failure(Exception):
 
 
 def reported(name: str) -> Callable:
-    """Registers an input. `name` says what is sent and what must happen; the function gets a Case."""
+    """Registers an input. `name` describes the input and the expected result; the function gets a Case."""
     def register(function: Callable) -> Callable:
         INPUTS.append((name, function))
         return function

@@ -1,4 +1,4 @@
-"""A model that writes what a test wants: its weights make the next token a function of the position alone.
+"""A model that writes a given text: with its weights, the next token is a function of the position only.
 
 GPT-2 without attention and MLP, whose embedding of position p is a vector of its own, which the embedding of the token
 that the script has after p points to.

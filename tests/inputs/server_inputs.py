@@ -1,4 +1,4 @@
-"""Loads and requests that take a server's time or memory from everybody else."""
+"""Loads and requests that take a server's time or memory from other clients."""
 
 import concurrent.futures
 import json
@@ -34,7 +34,7 @@ def settle(client: Client) -> int:
 
 
 def grows_little(case: Case, process: subprocess.Popen, most: float) -> None:
-    """Sanitizers keep what is freed, so their memory says nothing."""
+    """Returns whether memory hardly grows. With sanitizers, which keep freed memory, always true."""
     case.must("memory stays bounded", os.environ.get("BALLAST_SANITIZED") or resident(process) < most)
 
 

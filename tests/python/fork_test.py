@@ -1,4 +1,4 @@
-"""A process that forks after a model ran: child and parent go on, or an Error says why not."""
+"""A process that forks after a model ran: child and parent continue, or an Error has the reason."""
 
 import multiprocessing
 import os

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What Python costs beside the program: generation and conversion in turns, and the medians of both.
+"""Measures the cost of Python relative to the program: generation and conversion in turns, and the medians of both.
 
     PYTHONPATH=build/release/python measure_cost.py smollm2-w8a8 --original SmolLM2-135M --stats smollm2.stats
 
 Each round continues a text of MODEL by `ballast run`, by Model.generate and by a stream, without drafts, whose number
 hangs on how long things take; and, with --original, converts that by `ballast convert` and by ballast.convert, each in
 a process of its own. Speeds are of the tokens after the prompt, by Generation.seconds as the program prints them, of a
-stream by Python's clock from its first piece to its end. What a call takes besides prompt and tokens is told apart.
+stream by Python's clock from its first piece to its end. The time of a call besides prompt and tokens is printed
+separately.
 Conversions are timed from the process' start to its end, so that Python's have its imports in them. Needs a machine
 that does nothing else.
 """
@@ -68,7 +69,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def speed(*command: object) -> tuple[int, float, float]:
-    """Tokens generated, tokens per second, and the seconds besides where they are told."""
+    """Returns tokens generated, tokens per second, and the remaining seconds if known."""
     run = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
     told = re.search(r"generated: ([\d,]+) tokens?, ([\d.,]+) tokens/s", run.stderr)
     if told is None:

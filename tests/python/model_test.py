@@ -252,7 +252,7 @@ class Streams(WithModel):
         self.assertLess(len(stream.result.ids), options["max_tokens"])
 
     def long_model(self):
-        """One whose texts have no end, for its cache rolls."""
+        """A model whose texts have no end, because its cache rolls."""
         return self.llama, {"max_tokens": 10_000_000, "ignore_eos": True, "draft_tokens": 0, "window": 20, "sinks": 4}
 
     def test_forgotten_streams_leave_no_threads_and_no_memory(self):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The server's interface from outside: `ballast serve` on a tiny model, asked over its socket.
+"""Tests the server's API from outside: `ballast serve` with a tiny model, over its socket.
 
     api_test.py PROGRAM MODEL              checks; with an emulator: EMULATOR [OPTION]... PROGRAM MODEL
     api_test.py --only stream PROGRAM MODEL    the checks in whose name this is found
@@ -61,7 +61,7 @@ class Api(Suite):
         self.vocabulary = json.loads((model / "tokenizer.json").read_text())["model"]["vocab"]
 
     def completion(self, prompt=TEXT, **fields) -> dict:
-        """Greedy and without special tokens, unless `fields` say otherwise."""
+        """Returns a greedy completion without special tokens; `fields` override this."""
         body = {"model": self.name, "prompt": prompt, "max_tokens": 12, "temperature": 0, "logit_bias": NO_SPECIAL}
         return self.answer("/v1/completions", body | fields)
 
@@ -88,7 +88,7 @@ class Api(Suite):
         return [by_text[name] for name in names]
 
     def refused(self, name: str, reply: Reply, status: int, param: str | None = None) -> None:
-        """`param`: the field that the error must name; None: whatever it names."""
+        """`param`: the field that the error must name; None: any."""
         try:
             error = reply.json()["error"]
         except (ValueError, KeyError, TypeError):
@@ -773,7 +773,7 @@ def settles(client: Client, seconds: float = 30) -> bool:
 
 @contextlib.contextmanager
 def serving(api: Api, model: pathlib.Path, *options):
-    """A server beside the first one, killed if a check left it."""
+    """Starts another server, which is killed if a check leaves it running."""
     server = Server(api.program, model, *options)
     try:
         yield server

@@ -45,7 +45,7 @@ class Server:
         self.process.send_signal(signal.SIGTERM)
 
     def end(self) -> int:
-        """The exit code, once all that it says was read."""
+        """Returns the exit code, after all output was read."""
         code = self.process.wait()
         self._reader.join()
         return code

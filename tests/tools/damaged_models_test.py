@@ -5,7 +5,8 @@
 
 Of each MODEL (a directory or a GGUF file) so many damaged copies are made, one file of it (--file: that one) cut off, with
 a byte changed, a piece moved, or a number of its JSON replaced. Without --by, `ballast verify` reads a copy where
-expected.safetensors lies in the model or in the directory of a GGUF's name without .gguf, else `ballast embed` where there
+expected.safetensors is in the model or in the directory of a GGUF's name without .gguf, else `ballast embed` where
+there
 is a modules.json, else `ballast run`. What is neither status 0 nor status 1 with one line on standard error, and a model
 that is not read undamaged, fails.
 """

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Man pages and completion say what --help says, and the programs that read them find no fault.
+"""Checks that man pages and completion agree with --help, and that the programs that read them report no errors.
 
     manual_test.py PROGRAM      with an emulator: EMULATOR [OPTION]... PROGRAM
 
-What is read by a shell or by groff that this machine does not have is not checked, and a line says so.
+Checks that need a shell or groff that this machine lacks are skipped with a line.
 """
 
 import pathlib

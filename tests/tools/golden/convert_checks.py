@@ -110,7 +110,7 @@ def check_report(suite: Suite, folder: str, report: dict, sized: bool) -> None:
 
 
 def check_sizes(suite: Suite) -> None:
-    """After check_calibrated, whose sizes leave room for a choice between them."""
+    """Runs after check_calibrated, whose sizes allow a choice between them."""
     for model in WITH_SIZES:
         size = sum((suite.work / f"{model}-{name}/model.safetensors").stat().st_size for name in ("w4a16", "w8a8")) // 2
         for scheme in SIZED:

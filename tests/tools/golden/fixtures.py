@@ -44,7 +44,7 @@ def write_tokenizer(folder: pathlib.Path) -> None:
 
 
 def copy_model(name: str, folder: pathlib.Path) -> None:
-    """The family `name` with a tokenizer, and what `verify` expects of it beside: NAME.expected.safetensors."""
+    """Copies the family `name` with a tokenizer, and the file that `verify` expects: NAME.expected.safetensors."""
     shutil.copytree(MODELS / name, folder)
     (folder / "expected.safetensors").rename(folder.with_name(folder.name + ".expected.safetensors"))
     write_tokenizer(folder)

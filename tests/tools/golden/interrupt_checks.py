@@ -1,6 +1,6 @@
-"""Signals: a job that is under way ends with 128 + signal, one line, and nothing half-written.
+"""Signals: a running job ends with 128 + signal, prints one line, and leaves no partial files.
 
-Jobs are signalled when they tell of their progress, and are so long that they cannot be done by then.
+Jobs are signalled when they report progress, and are so long that they cannot be done by then.
 """
 
 import hashlib

@@ -115,7 +115,7 @@ def hashes_of(suite: Suite, run: Run, output: str) -> Hashes:
 
 
 def write(program: list[str], out: pathlib.Path, work: pathlib.Path, only: str = "") -> int:
-    """`only`: the models in whose name this is found."""
+    """`only`: the models whose name contains this."""
     suite = Suite(program, work, renew=False)
     fixtures.write_inputs(work)
     for name, family in WIDE.items():

@@ -1,4 +1,4 @@
-"""inspect, verify and convert --explain: what they say of the models of all families does not depend on the machine."""
+"""inspect, verify and convert --explain: their output for the models of all families does not depend on the machine."""
 
 import re
 

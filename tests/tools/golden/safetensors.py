@@ -36,7 +36,7 @@ def hashes(path: pathlib.Path) -> dict[str, str]:
 
 
 def structure(path: pathlib.Path, hashed: bool = True) -> dict[str, str]:
-    """Types, shapes and number of the tensors whose names differ in numbers alone, and a hash of their bytes."""
+    """Returns types, shapes and number of the tensors whose names differ only in numbers, and a hash of their bytes."""
     groups: dict[str, list[tuple[str, bytes]]] = {}
     for name, (dtype, shape, data) in sorted(read(path)[1].items()):
         groups.setdefault(re.sub(r"\b\d+\b", "*", name), []).append((f"{dtype} {shape}", data))

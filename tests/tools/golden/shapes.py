@@ -1,4 +1,4 @@
-"""What --json promises: which fields there are and of which types. A field that is not told here is a problem, too."""
+"""The fields of --json and their types. A field that is not listed here is an error, too."""
 
 import math
 

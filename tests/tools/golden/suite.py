@@ -48,7 +48,7 @@ class Suite:
         return Run(words, done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
     def check(self, name: str, holds, detail="") -> None:
-        """`name` says what must hold."""
+        """`name` describes the expected result."""
         if holds:
             self.passed += 1
             return
