@@ -34,7 +34,7 @@ def settle(client: Client) -> int:
 
 
 def grows_little(case: Case, process: subprocess.Popen, most: float) -> None:
-    """Returns whether memory hardly grows. With sanitizers, which keep freed memory, always true."""
+    """Checks that memory stays below `most`; not with sanitizers, which keep freed memory."""
     case.must("memory stays bounded", os.environ.get("BALLAST_SANITIZED") or resident(process) < most)
 
 
