@@ -82,11 +82,6 @@ struct OutputPanels {
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// With up to this many tokens, codes are unpacked again for every tile, and each matrix is read once, in order, by
-/// threads with equal parts. With more tokens, panels are expanded to one byte per code first. (2 cores of Zen 4,
-/// Qwen2.5-1.5B with INT4 weights, as fast as with such a panel: 2 tokens 1.8 times, 8 1.4, 16 1.2.)
-inline constexpr std::size_t kFewTokens = 16;
-
 bool unsigned_codes() {
   return with_dots([](auto dots) { return decltype(dots)::kUnsignedCodes; });
 }

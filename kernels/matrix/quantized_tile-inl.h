@@ -418,9 +418,9 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
   if constexpr (kTokens > 5) store(first + 5, c50, c51);
 }
 
-/// Multiplies up to kTokens tokens in the same way.
-template <class Dots, std::size_t kTokens, std::size_t kPlanes, class Codes, std::size_t kGroupBlocks, class Next,
-          class Store>
+/// Multiplies kLeast to kTokens tokens.
+template <class Dots, std::size_t kTokens, std::size_t kLeast, std::size_t kPlanes, class Codes,
+          std::size_t kGroupBlocks, class Next, class Store>
 HWY_INLINE void multiply_code_tile_of(std::size_t tokens, const QuantizedActivations::Storage& src, std::size_t first,
                                       const PanelView& panel, Next& next, const Store& store) {
   if (tokens >= kTokens) {
