@@ -1,4 +1,4 @@
-// Weights of a loaded model in the kernels' formats.
+// Weights of a loaded model, ready to be multiplied.
 #ifndef BALLAST_MODEL_WEIGHTS_H_
 #define BALLAST_MODEL_WEIGHTS_H_
 
@@ -20,54 +20,54 @@
 
 namespace ballast::model {
 
-/// A float matrix that is a view of a mapped file, or owns memory: decoded values if the file's must be decoded, a copy
-/// if the file should not be needed again, panels if single tokens should be fast.
+/// A float matrix that is a view of a mapped file, or of what is beside it: values when the file's had to be decoded, a
+/// copy when the file shall not be needed again, panels when few tokens shall be fast.
 struct FloatMatrixHolder {
   kernels::FloatMatrix matrix;
   std::vector<float> owned;
-  std::vector<std::byte> copied;  ///< from the file, in the matrix's type
+  std::vector<std::byte> copied;  ///< of the file, in the matrix's type
   std::optional<kernels::FloatPanels> panels;
-  bool bf16_products = false;  ///< matrix and input are rounded to BF16: kernels::multiplies_bf16()
+  bool bf16_products = false;  ///< it and what it reads are rounded to BF16: kernels::multiplies_bf16()
 };
 
-/// A linear, y = W x + b, with W in any format.
+/// y = W x + b, in whatever form W is stored.
 struct Linear {
   std::string name;  ///< "model.layers.0.self_attn.q_proj"
   std::variant<FloatMatrixHolder, kernels::QuantizedMatrix> weights;
-  std::vector<float> bias;                               ///< empty: none
+  std::vector<float> bias;                               ///< empty when there is none
   std::optional<kernels::ActivationFormat> activations;  ///< how a quantized matrix wants its input
 
   std::size_t rows() const;
   std::size_t cols() const;
-  std::size_t bytes() const;     ///< read by one token's product
+  std::size_t bytes() const;     ///< that one token's product reads
   std::size_t elements() const;  ///< of matrix and bias
 };
 
-/// Returns whether it is read from a mapped file whenever it is used.
+/// Whether it is read from a mapped file whenever it is used.
 bool lies_in_file(const Linear& linear);
 
-/// Returns the linear with a plain matrix copied to panels; a quantized one is not changed.
+/// The same with a plain matrix in panels, a copy of it; one that is quantized stays as it is.
 Linear in_panels(Linear linear);
 
-/// Returns the linear with a plain matrix in a mapped file copied to memory, in its own type.
+/// The same with a plain matrix that lies in a mapped file copied out of it, in its own type.
 Linear in_own_memory(Linear linear);
 
-/// The output of one linear of a group: rows `stride` floats apart.
+/// Where one linear of a group writes: rows `stride` floats apart.
 struct LinearOutput {
   const Linear* linear = nullptr;
   float* dst = nullptr;
   std::size_t stride = 0;
-  bool accumulate = false;       ///< add to dst, which must not be a part of the input
+  bool accumulate = false;       ///< add to dst, which may not be a part of what is read
   const Linear* gate = nullptr;  ///< dst = activation(gate(x)) * linear(x): where multiplied_by_gate
   Activation activation = Activation::kSilu;
 };
 
-/// Returns whether a linear and its gate are multiplied in one call.
+/// Whether a linear and its gate are multiplied as one.
 bool multiplied_by_gate(const Linear& linear, const Linear& gate);
 
-/// Rows of `cols` values that linears read. They may be computed while they are read, so that their computation (a
-/// norm, an activation) needs no separate pass. Computing them may overwrite its input, so rows are read once, by
-/// source() or all().
+/// Rows of `cols` values that linears read. They may be made while they are read, so that what makes them (a norm, an
+/// activation) is no pass of its own. Making may use up what they are made from: rows are read once, by source() or
+/// all().
 class LinearRows {
  public:
   /// Dense rows in memory.
@@ -80,7 +80,7 @@ class LinearRows {
   const kernels::RowSource& source() const { return source_; }
   const float* all(std::size_t count) const;
 
-  /// Returns the same rows in memory.
+  /// The same rows in memory.
   LinearRows in_memory(std::size_t count) const { return {all(count), cols_}; }
 
  private:
@@ -94,14 +94,14 @@ class LinearRows {
 void apply(std::span<const LinearOutput> outputs, const LinearRows& rows, const StepRows& step,
            kernels::QuantizedActivations& scratch);
 
-/// A linear that reads its own range of rows.
+/// A linear that reads a run of rows of its own out of many.
 struct LinearOfRows {
   LinearOutput output;
   std::size_t first = 0;
   std::size_t count = 0;
 };
 
-/// Returns whether linears, and their gates, need their rows in the same quantized format: apply_ragged's precondition.
+/// Whether linears, and their gates, want their rows in the same quantized form: apply_ragged's precondition.
 bool want_same_form(std::span<const LinearOfRows> linears);
 
 /// Runs linears that each read a run of the rows, which `step` describes, as one parallel call. The results are the
@@ -112,11 +112,11 @@ void apply_ragged(std::span<const LinearOfRows> linears, const LinearRows& rows,
 /// Row `row` of a matrix in F32: an embedding look-up. dst is [cols].
 void decode_row(const Linear& linear, std::size_t row, float* dst);
 
-/// A norm with its parameters; without a gain the model has no such norm.
+/// A norm with all that it needs; a model may lack it, then its gain is empty.
 struct Norm {
   NormSpec::Kind kind = NormSpec::Kind::kRms;
   float epsilon = 1e-5F;
-  std::vector<float> gain;  ///< multiplies the normalized value
+  std::vector<float> gain;  ///< what the normalized value is multiplied with
   std::vector<float> bias;  ///< or empty
 
   std::size_t elements() const { return gain.size() + bias.size(); }
@@ -133,15 +133,15 @@ struct MlpWeights {
 struct ExpertWeights {
   Linear router;
   std::vector<float> correction;             ///< [experts], or empty
-  std::vector<MlpWeights> experts;           ///< empty if there is a store
+  std::vector<MlpWeights> experts;           ///< or none of them, where there is a store
   std::shared_ptr<const ExpertStore> store;  ///< null: all experts are in memory
   std::optional<MlpWeights> shared;
   std::optional<Linear> shared_router;
-  Norm shared_post_norm;  ///< of the shared MLP's output
+  Norm shared_post_norm;  ///< of what the shared MLP returns
   Norm post_norm;         ///< of the experts' sum
 };
 
-/// A layer's weights of TokenInputSpec.
+/// Of TokenInputSpec, what a layer has.
 struct TokenInputWeights {
   Linear gate, output;
   Norm post_norm;
@@ -149,14 +149,14 @@ struct TokenInputWeights {
 
 /// Move-only.
 struct BlockWeights {
-  Norm attention_norm;  ///< of the mixer's input, or of the sum with its output; without a gain: no norm
+  Norm attention_norm;  ///< of what the mixer reads or has added; the gain of a norm that there is not is empty
   std::unique_ptr<const Mixer> mixer;
-  Norm attention_post_norm;  ///< of the mixer's output
+  Norm attention_post_norm;  ///< of what the mixer returns
   Norm mlp_norm;
   std::variant<std::monostate, MlpWeights, ExpertWeights> mlp;  ///< monostate: the layer has none
   Norm mlp_post_norm;
   std::optional<TokenInputWeights> token_inputs;
-  float scale = 1.0F;  ///< on the residual stream after the block
+  float scale = 1.0F;  ///< of the residual stream after the block
 };
 
 /// Calls visit(linear, role) for every linear of an MLP.
@@ -188,7 +188,7 @@ void for_each_linear(const BlockWeights& block, const Visit& visit) {
   }
 }
 
-/// Returns how many of a layer's linears of this role one token passes, on average, divided by their number.
+/// How many of a layer's linears of this role one token passes, on average, over how many there are.
 inline double token_share(const LayerSpec& layer, Role role) {
   return role_row(role).place == RoleRow::Place::kExpert ? layer.mlp.expert_share() : 1.0;
 }

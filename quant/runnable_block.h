@@ -1,4 +1,4 @@
-// Makes a block of a conversion in progress runnable, so that its effect on activations can be measured.
+// A block of a conversion under way as something that runs, so that conversion can see what it does to activations.
 #ifndef BALLAST_QUANT_RUNNABLE_BLOCK_H_
 #define BALLAST_QUANT_RUNNABLE_BLOCK_H_
 
@@ -12,22 +12,22 @@
 
 namespace ballast::quant {
 
-/// The format in which a matrix needs its input.
+/// How a matrix wants its input.
 struct ActivationRounding {
-  int bits = 16;  ///< if it is quantized
+  int bits = 16;  ///< where it is quantized
   bool scale_per_group = true;
-  bool decoded = false;        ///< quantized weights run as decoded floats
-  bool bf16_products = false;  ///< for float products
+  bool decoded = false;        ///< what is quantized runs as the floats that its codes stand for
+  bool bf16_products = false;  ///< of floats
 };
 
 /// What one matrix computes: quantized when it is, as it will be read back, else in floats. Those that are not decoded
 /// are a view.
 model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRounding& activations);
 
-/// Returns the rounding for each matrix.
+/// Each matrix's own rounding.
 using ActivationRoundings = std::function<ActivationRounding(const WorkingLinear&)>;
 
-/// Returns those of a recipe's model at run time.
+/// Of a recipe's model when it runs.
 ActivationRoundings activation_roundings(const Recipe& recipe);
 
 /// 16 bits for all.
@@ -37,20 +37,19 @@ ActivationRounding fine_rounding(const WorkingLinear& linear);
 /// integers.
 ActivationRounding run_decoded(const WorkingLinear& linear);
 
-/// Returns those for measurements over this many tokens: where single errors do not show, floats are multiplied in BF16
-/// if the processor supports it.
+/// For what is measured over so many tokens: where single errors do not show, floats are multiplied in BF16 if the
+/// processor does that.
 ActivationRoundings rounding_over_tokens(std::size_t tokens);
 
-/// Returns those of a recipe's model for measurements over this many tokens after its blocks: INT8 as in the recipe;
-/// 16-bit inputs as in rounding_over_tokens.
+/// Of a recipe's model, for what is measured over so many tokens after its blocks: INT8 as the recipe has it; what
+/// reads 16 bits as in rounding_over_tokens.
 ActivationRoundings activation_roundings_over_tokens(const Recipe& recipe, std::size_t tokens);
 
-/// Returns the parts of `block`, which must outlive the objects created from them. `spec` is the one after the passes
-/// so far.
+/// The parts of `block`, which must outlive what is made of them. `spec` is the one after the passes so far.
 model::BlockParts runnable_parts(const WorkingBlock& block, const ModelSpec& spec,
                                  const ActivationRoundings& activations);
 
-/// Returns the embedding of `front`; if blocks need it for token inputs, with its own weights.
+/// What `front` has in front of the blocks, to be kept: where blocks ask it for token inputs, with weights of its own.
 std::shared_ptr<const model::Embedding> runnable_embedding(const WorkingBlock& front, const ModelSpec& spec,
                                                            const ActivationRoundings& activations);
 

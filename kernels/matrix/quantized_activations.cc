@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// The integers of one token: codes [planes][padded_cols], scales [groups], negated sums [planes][groups].
+/// One token's integers: codes [planes][padded_cols], scales [groups], negated sums [planes][groups].
 struct TokenCodes {
   std::int8_t* codes;
   float* scales;
@@ -26,7 +26,7 @@ void quantize_token(const float* src, const QuantizedActivations::Storage& s, co
   const GroupLayout& layout = s.layout;
   const std::size_t padded_cols = layout.padded_cols();
   const bool wide = s.format.bits == 16;
-  // Columns that share a scale: all parts of a group, unless codes have 16 bits.
+  // Columns that share a scale: parts of one group do, unless they have 16 bits.
   const std::size_t shared = wide ? layout.group_size : s.format.scale_per_group ? s.format.group_size : layout.cols;
   const std::size_t groups_of_scale = (shared + layout.group_size - 1) / layout.group_size;
   float maximum = 0.0F;
@@ -78,8 +78,7 @@ void quantize_row(const RowSource& rows, std::size_t token, float* scratch, Quan
 }
 
 void quantize(const RowSource& rows, QuantizedActivations::Storage& s) {
-  // A thread gets neighbouring tokens, because their results share cache lines (tasks of one token took four times as
-  // long).
+  // Neighbours go to one thread: what they write shares cache lines (one token a task took four times as long).
   constexpr std::size_t kTokensOfTask = 8;
   const std::size_t threads = threads_for(s.m * s.layout.cols);
   const TokenPartitions partitions(s.m, threads);

@@ -14,27 +14,27 @@
 
 namespace ballast::kernels {
 
-/// How activations are quantized to symmetric integers: 8 bits, in [-127, 127], or 16, in [-32512, 32512], which the
-/// kernels multiply as two planes of 8 bits.
+/// How activations become symmetric integers: 8 bits, in [-127, 127], or 16, in [-32512, 32512], which the kernels
+/// multiply as two planes of 8 bits.
 struct ActivationFormat {
   std::size_t cols = 0;
-  std::size_t group_size = 0;    ///< the group size of the weights
+  std::size_t group_size = 0;    ///< the groups of the weights that they meet
   int bits = 8;                  ///< 8 or 16
   bool scale_per_group = false;  ///< 8 bits: a scale per token and group, else per token. 16: always, groups <= 128
-  std::vector<std::int32_t> outlier_columns;  ///< not quantized, kept in F32
+  std::vector<std::int32_t> outlier_columns;  ///< left out of scale and codes, kept in F32
   std::vector<std::int32_t> column_order{};   ///< as in CodeLayout
 
   bool operator==(const ActivationFormat&) const = default;
 };
 
-/// Provides rows one at a time, so that they can be computed when they are read. Does not own the data.
+/// Gives rows one at a time, so that what makes them need not be a pass of its own. Does not own what it refers to.
 class RowSource {
  public:
-  /// Refers to dense rows in memory, [][cols].
+  /// Dense rows that lie in memory, [][cols].
   RowSource(const float* rows, std::size_t cols) : context_(rows), cols_(cols) {}
 
-  /// `make(row, scratch)` returns row `row`, or writes its `cols` values to `scratch` and returns `scratch`. Called
-  /// from several threads.
+  /// make(row, scratch) returns row `row`, or writes its `cols` values to `scratch` and returns that. Called from
+  /// several threads.
   template <class Make>
   explicit RowSource(const Make& make)
       : context_(&make), make_([](const void* context, std::size_t row, float* scratch) {
@@ -42,9 +42,9 @@ class RowSource {
         }) {}
 
   template <class Make>
-  explicit RowSource(const Make&& make) = delete;  // a temporary would be destroyed before it is called
+  explicit RowSource(const Make&& make) = delete;  // it would be gone before it is called
 
-  /// Returns all rows if they are in memory, else null.
+  /// All rows, when they lie in memory; else null.
   const float* in_memory() const { return make_ == nullptr ? static_cast<const float*>(context_) : nullptr; }
 
   const float* row(std::size_t row, float* scratch) const {
@@ -77,14 +77,14 @@ class QuantizedActivations {
   std::unique_ptr<Storage> storage_;
 };
 
-/// A quantized matrix in the layout of this machine's kernels, with its memory. Immutable once built.
+/// Owner of a quantized matrix in the layout of the machine's kernels. Immutable once built.
 class QuantizedMatrix {
  public:
   /// Repacks on all threads. The view's memory is not needed afterwards. Preconditions (checked by the loader): sizes
-  /// agree, scales are finite, outlier columns ascend and are in range.
+  /// agree, scales are finite, outlier columns ascend and lie in range.
   explicit QuantizedMatrix(const QuantizedView& view);
 
-  /// Does the same for rows in another layout.
+  /// The same from rows in another layout.
   QuantizedMatrix(const CodeLayout& form, const QuantizedRowReader& read);
   ~QuantizedMatrix();
   QuantizedMatrix(QuantizedMatrix&&) noexcept;
@@ -92,12 +92,12 @@ class QuantizedMatrix {
 
   std::size_t rows() const;
   std::size_t cols() const;
-  std::size_t bytes() const;  ///< memory used; a product with one token reads all of it
+  std::size_t bytes() const;  ///< memory held; what one token's product streams
 
-  /// Returns how to quantize activations for this matrix.
+  /// How activations must be quantized that meet this matrix.
   ActivationFormat activation_format(int bits, bool scale_per_group) const;
 
-  /// Decodes row `row` to F32, with outlier columns, for embedding lookups. dst is [cols].
+  /// Row `row` in F32, outlier columns included, for embedding look-ups. dst is [cols].
   void decode_row(std::size_t row, float* dst) const;
 
   struct Storage;
@@ -108,8 +108,8 @@ class QuantizedMatrix {
 };
 
 /// One matrix's part of a product: dst[i][r] = bias[r] + sum_c src[i][c] * w[r][c], or that added to dst. With a gate,
-/// which is a matrix with the same number of rows, dst[i][r] = activation(gate's product with src) * that. If only some
-/// of the tokens are multiplied, i counts from the first of them.
+/// a matrix of as many rows, dst[i][r] = activation(gate's product with src) * that. Of some of the tokens only, where
+/// that is said: i then counts from the first of these.
 struct QuantizedOutput {
   static constexpr std::size_t kAllTokens = ~std::size_t{0};
 
@@ -122,12 +122,12 @@ struct QuantizedOutput {
   const float* gate_bias = nullptr;  ///< as bias
   Activation activation = Activation::kSilu;
   std::size_t first_token = 0;
-  std::size_t tokens = kAllTokens;  ///< from first_token on
+  std::size_t tokens = kAllTokens;  ///< from that one on
 };
 
-/// Multiplies the same activations with several matrices at once, all of which must take the format that the
-/// activations have. Codes multiply in INT32 within a group; groups and outlier columns are summed in F32. The result
-/// for a token depends neither on the other tokens nor on the number of threads.
+/// Multiplies the same activations with several matrices at once, each of which must want them in the format that they
+/// have. Codes multiply in INT32 within a group; groups and outlier columns are summed in F32. The result for a token
+/// depends neither on the tokens beside it nor on the number of threads.
 void matmul(const QuantizedActivations& src, std::span<const QuantizedOutput> outputs);
 
 }  // namespace ballast::kernels

@@ -1,4 +1,4 @@
-// The report of a complete conversion.
+// What is told of a conversion when it is done.
 #ifndef BALLAST_QUANT_CONVERSION_CONVERSION_REPORT_H_
 #define BALLAST_QUANT_CONVERSION_CONVERSION_REPORT_H_
 
@@ -16,23 +16,21 @@
 
 namespace ballast::quant {
 
-/// Counts the modules of a model, equal ones as one.
+/// Counts the modules of a model, alike ones as one.
 class ModuleTally {
  public:
   explicit ModuleTally(const ModelFormat& format) : format_(format) {}
 
   void add(const ModulePlan& module);
 
-  /// Includes the expected costs of an allocation, unless it is null.
+  /// With what an allocation expected of each matrix, unless it is null.
   std::vector<TensorGroupReport> groups(const Allocation* allocation) const;
 
   /// Matrices by format.
   const std::map<std::string, std::size_t>& matrices() const { return matrices_; }
 
-  std::size_t quantized() const { return quantized_; }  ///< matrices of integers
-  std::size_t int16_activations() const {
-    return int16_activations_;
-  }  ///< of these, matrices whose input keeps 16 bits
+  std::size_t quantized() const { return quantized_; }                  ///< matrices of integers
+  std::size_t int16_activations() const { return int16_activations_; }  ///< of these, whose input keeps 16 bits
   std::uint64_t weights() const { return weights_; }
 
  private:

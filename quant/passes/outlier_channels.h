@@ -1,4 +1,4 @@
-// Finds the channels of an input that are most expensive to round with the others.
+// Which channels of an input cost most when they are rounded with the others.
 #ifndef BALLAST_QUANT_PASSES_OUTLIER_CHANNELS_H_
 #define BALLAST_QUANT_PASSES_OUTLIER_CHANNELS_H_
 
@@ -15,10 +15,10 @@ namespace ballast::quant {
 std::vector<std::int32_t> outlier_channels(const ChannelStatistics& channels, double fraction,
                                            Recipe::Activations activations);
 
-/// Returns whether a linear of this format has outlier columns: 8-bit weights with float activations need none.
+/// Whether a linear of this format has outlier columns: 8-bit weights beside float activations need none.
 bool keeps_outliers(const WeightFormat& format, Recipe::Activations activations);
 
-/// Returns whether a recipe of fixed formats has any.
+/// Whether a recipe of fixed formats has any.
 bool splits_outliers(const Recipe& recipe);
 
 }  // namespace ballast::quant

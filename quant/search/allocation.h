@@ -1,4 +1,4 @@
-// Chooses a format for each matrix so that the whole model fits into a number of bytes.
+// Which format each matrix gets when the whole model has to fit into a number of bytes.
 #ifndef BALLAST_QUANT_SEARCH_ALLOCATION_H_
 #define BALLAST_QUANT_SEARCH_ALLOCATION_H_
 
@@ -32,18 +32,19 @@ struct MatrixChoice {
   std::size_t rows = 0;
   std::vector<FormatOption> options;  ///< at least one
   std::uint64_t column_bytes = 0;     ///< of each column kept in 16 bits
-  /// Additional divergence that leaving a column out saves, because the activations of the others then have a finer
-  /// grid. [cols], or empty.
+  /// Divergence that leaving a column out saves besides, because the activations of the others then have a finer grid.
+  /// [cols], or empty.
   std::vector<float> outlier_gains;
 };
 
-/// Matrices that read the same input. Their formats must have one group size and the same 16-bit columns, because their
-/// input is quantized once. Blocks of a GGUF have no group size here: each matrix's input is rounded separately.
+/// Matrices that read the same values. Their formats must have one group size and they keep the same columns in 16
+/// bits, because their input is quantized once. Blocks of a GGUF have no group size here: each matrix has its input
+/// rounded for itself.
 struct InputChoice {
   std::size_t cols = 0;
   std::vector<MatrixChoice> matrices;
   std::size_t most_outliers = 0;   ///< columns that may keep 16 bits
-  double share = 1;                ///< mean share of the tokens that pass here: an expert gets some
+  double share = 1;                ///< of the tokens that pass here, in the mean: an expert sees some
   bool int16_activations = false;  ///< it was decided that the input keeps 16 bits
   bool tied = false;               ///< all matrices must have one format; they have the same options
 };
@@ -51,7 +52,7 @@ struct InputChoice {
 struct MatrixAllocation {
   WeightFormat format;
   std::vector<std::int32_t> outlier_columns;  ///< ascending
-  bool int16_activations = false;             ///< its input keeps 16 bits, independent of the recipe
+  bool int16_activations = false;             ///< what it reads keeps 16 bits, whatever the recipe says
   std::uint64_t bytes = 0;                    ///< of weights, scales, zeros and outlier columns
   double cost = 0;                            ///< divergence expected from it
   double next_gain = 0;                       ///< divergence that each further byte would save, at best
@@ -66,16 +67,16 @@ struct Allocation {
   const MatrixAllocation* find(const ModuleId& id) const;
 };
 
-/// Gives 16 bits to the inputs whose rounding to INT8 costs most per multiply-add, for at most `share` of all
-/// multiply-adds with rounded inputs.
+/// Inputs whose rounding to INT8 costs most for the multiply-adds that read them keep 16 bits, as long as these are at
+/// most `share` of all multiply-adds that read rounded inputs.
 void assign_int16_activations(std::vector<InputChoice>& inputs, double share);
 
-/// Returns the choice with the smallest sum of costs within `budget` bytes, by Lagrange's method: at a price per byte
-/// each input chooses independently; the price is found from the budget. The remaining bytes are spent on the best
-/// single changes that fit. Deterministic. Throws Error naming the smallest possible size if nothing fits.
+/// The choice of the smallest sum of costs within `budget` bytes, by Lagrange's method: at a price per byte each input
+/// chooses for itself; the price is what the budget leaves. What then is left is spent on the best single changes that
+/// fit. Deterministic. Throws Error naming the least bytes when nothing fits.
 Allocation allocate(const std::vector<InputChoice>& inputs, std::uint64_t budget);
 
-/// Sets the chosen formats of a block's matrices.
+/// Gives the matrices of a block what was chosen for them.
 void apply_allocation(const Allocation& allocation, WorkingBlock& block);
 
 /// Gives a plan's matrices the formats and numbers of columns that were chosen for them.

@@ -1,4 +1,4 @@
-// Chooses the format of each matrix by a recipe.
+// Which format a recipe gives to each matrix.
 #ifndef BALLAST_QUANT_SEARCH_FORMAT_CHOOSER_H_
 #define BALLAST_QUANT_SEARCH_FORMAT_CHOOSER_H_
 
@@ -12,11 +12,11 @@
 
 namespace ballast::quant {
 
-/// Returns for each layer whether a norm makes single channels of its MLP's output large; empty if the recipe does not
-/// use it.
+/// Of each layer, whether a norm makes single channels of what its MLP returns large; empty where the recipe does not
+/// care.
 std::vector<bool> amplified_layers(const Recipe& recipe, const model::ModelSource& source);
 
-/// Sets the format of every matrix of a block by the recipe.
+/// Sets the format of every matrix of a block, as the recipe says.
 class FormatChooser {
  public:
   /// `amplified` as amplified_layers'.
@@ -38,10 +38,10 @@ class FormatChooser {
   const WeightFormat* asked_format(const WorkingLinear& linear);
   WeightFormat default_format(const WorkingLinear& linear) const;
 
-  /// Returns whether a matrix's input keeps 16 bits.
+  /// Whether what a matrix reads keeps 16 bits.
   bool reads_int16(model::Role role, std::size_t index) const;
 
-  /// Returns whether a matrix's input is needed only for a prompt's last token.
+  /// Whether what a matrix reads is needed of a prompt's last token alone.
   bool reads_last_token_only(model::Role role, std::size_t index) const;
 
   Recipe recipe_;

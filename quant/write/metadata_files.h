@@ -1,4 +1,4 @@
-// The files of a converted model other than its tensors.
+// What a converted model consists of besides its tensors.
 #ifndef BALLAST_QUANT_WRITE_METADATA_FILES_H_
 #define BALLAST_QUANT_WRITE_METADATA_FILES_H_
 
@@ -15,18 +15,17 @@ namespace ballast::quant {
 /// The matrices of integers, by module name.
 struct QuantizedModules {
   std::map<std::string, std::string> formats;  ///< "int4-g32-asym"
-  std::vector<std::string> int16_activations;  ///< modules whose input keeps 16 bits
+  std::vector<std::string> int16_activations;  ///< those whose input keeps 16 bits
 };
 
-/// Returns the original's config.json without fields about quantized weights.
+/// The original's config.json without what it may say of quantized weights.
 nlohmann::json unquantized_config(const ModelMetadata& metadata);
 
-/// Writes config.json, recipe.json and the tokenizer's files. `dtype` is the type of everything but matrices. Throws
-/// Error.
+/// Writes config.json, recipe.json and the tokenizer's files. `dtype` is the type of what is no matrix. Throws Error.
 void write_metadata_files(const ModelMetadata& metadata, const QuantizedModules& quantized, DType dtype,
                           const std::filesystem::path& directory);
 
-/// Writes the same with a given config.json.
+/// The same with a config.json as it is.
 void write_model_files(const ModelMetadata& metadata, const nlohmann::json& config,
                        const std::filesystem::path& directory);
 

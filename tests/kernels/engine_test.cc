@@ -108,7 +108,7 @@ TEST_CASE("products rounded to BF16 are those of rounded values") {
   }
 }
 
-TEST_CASE("rows of BF16 products depend neither on other rows nor on threads nor on the layout of weights") {
+TEST_CASE("rows of BF16 products depend neither on those beside them nor on threads, nor on how weights lie") {
   if (!has(FloatType::kBF16)) return;
   for (const FloatType type : {FloatType::kF32, FloatType::kF16, FloatType::kBF16}) {
     Products products({150, 1171, 140}, type);
@@ -125,7 +125,7 @@ TEST_CASE("rows of BF16 products depend neither on other rows nor on threads nor
   }
 }
 
-TEST_CASE("oneDNN multiplies F32 only with instruction sets that fuse as it does") {
+TEST_CASE("oneDNN multiplies F32 only beside instruction sets that fuse as it does") {
   const Restored restored;
   const bool has_onednn = engines().size() > 1;
   for_every_target([&] {

@@ -39,7 +39,7 @@ ConvertOptions options_for(const std::string& scheme) {
   return options;
 }
 
-/// Returns the same options with statistics, so that no calibration runs first.
+/// The same with statistics at hand, so that no calibration runs first.
 ConvertOptions measured_options(const std::string& scheme, const std::string& golden) {
   static const TemporaryDirectory directory;
   const fs::path statistics = directory / golden;
@@ -274,7 +274,7 @@ TEST_CASE("statistics that were saved decide the outliers") {
   CHECK(conversion_error(path, options) < 0.9 * conversion_error(path, plain));
 }
 
-TEST_CASE("an MLP reads 16 bits if the norm of its output makes a channel large, unless the recipe disables it") {
+TEST_CASE("an MLP reads 16 bits where the norm of what it returns makes a channel large, unless the recipe says no") {
   const TemporaryDirectory directory;
   test::TinyModel model = test::read_model(golden_model("gemma3_text"));
   for (const char* layer : {"0", "1"}) {
@@ -300,8 +300,7 @@ TEST_CASE("an MLP reads 16 bits if the norm of its output makes a channel large,
   }
 }
 
-TEST_CASE(
-    "with INT8 activations, matrices that only the last token passes read 16 bits unless the recipe disables it") {
+TEST_CASE("beside INT8 activations, what only a prompt's last token passes reads 16 bits unless the recipe says no") {
   for (const char* golden : {"llama3", "llama"}) {  // the head is the embedding, or not
     CAPTURE(golden);
     for (const bool wide : {true, false}) {
@@ -351,7 +350,7 @@ TEST_CASE("an exact conversion can be converted again") {
   CHECK(conversion_error(directory / "once", measured_options("w8a8", "llama")) <= 0.05);
 }
 
-TEST_CASE("an existing output is kept unless replacement is requested") {
+TEST_CASE("an existing output is kept unless it shall be replaced") {
   const TemporaryDirectory directory;
   convert(golden_model("llama"), directory / "out", options_for("f32"));
   const auto before = files_of(directory / "out");
@@ -364,7 +363,7 @@ TEST_CASE("an existing output is kept unless replacement is requested") {
   CHECK(files_of(directory / "out") != before);
 }
 
-TEST_CASE("rounding a rounded model again is reported with the errors of both") {
+TEST_CASE("rounding what was rounded before is told with what both have cost") {
   const TemporaryDirectory directory;
   const auto note_of = [&](const char* model, const char* scheme) -> std::string {
     ConvertOptions options = options_for(scheme);
