@@ -97,7 +97,7 @@ struct AttentionSpec {
   double scale = 0;            ///< factor on q.k
   std::size_t window =
       0;  ///< number of tokens, itself included, that a query attends to: back, or in both directions; 0: all
-  std::optional<RopeSpec> rope{};    ///< rotation of queries and keys; empty: none
+  std::optional<RopeSpec> rope{};                ///< rotation of queries and keys; empty: none
   std::optional<HeadNormSpec> query_key_norm{};  ///< empty: queries and keys have no norm
   std::optional<QueryGrowthSpec> query_growth{};
   bool value_norm = false;       ///< RMSNorm without a gain over each head of v

@@ -17,7 +17,7 @@ namespace ballast::quant {
 
 /// Returns the weights before and after the blocks, rounded or not. The blocks must outlive the result.
 std::shared_ptr<const model::EmbeddingAndHead> outer_weights(const ModelSpec& spec, const WorkingBlock& front,
-                                                         const WorkingBlock& back);
+                                                             const WorkingBlock& back);
 
 /// Logits of a model, a few positions at a time.
 class LogitRows {
