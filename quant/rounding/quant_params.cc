@@ -11,15 +11,16 @@ namespace ballast::quant {
 namespace {
 
 template <std::size_t... kRow>
-constexpr std::array<NearestCodes, sizeof...(kRow)> nearest_codes_of_rows(std::index_sequence<kRow...> /*rows*/) {
+std::array<NearestCodes, sizeof...(kRow)> nearest_codes_of_rows(std::index_sequence<kRow...> /*rows*/) {
   return {NearestCodes(kCodebooks[kRow].values, kCodebookZero)...};
 }
-constexpr auto kNearestCodes = nearest_codes_of_rows(std::make_index_sequence<kCodebooks.size()>());
 
 /// Returns null for a codebook that has every whole number between its first and last value.
 const NearestCodes* nearest_codes(CodebookId id) {
+  // Not constexpr: with all codebooks, clang's limit of steps at compile time is too low.
+  static const auto tables = nearest_codes_of_rows(std::make_index_sequence<kCodebooks.size()>());
   const auto* row = std::ranges::find(kCodebooks, id, &Codebook::id);
-  return has_consecutive_values(*row) ? nullptr : &kNearestCodes[static_cast<std::size_t>(row - kCodebooks.begin())];
+  return has_consecutive_values(*row) ? nullptr : &tables[static_cast<std::size_t>(row - kCodebooks.begin())];
 }
 
 }  // namespace
