@@ -17,36 +17,40 @@ namespace ballast::bench {
 namespace {
 
 /// One way of storing weights and activations.
+using enum ActivationType;
+
 struct Format {
   int weight_bits = 8;
   std::size_t group_size = 0;  ///< 0: per channel
-  int activation_bits = 8;
+  ActivationType activations = kInt8;
   bool asymmetric = false;
   double outliers = 0;  ///< share of the columns kept in 16 bits
   CodebookId codebook = CodebookId::kUniform;
 
+  int activation_bits() const { return activations == kInt16 ? 16 : 8; }
+
   std::string name() const {
     return std::string(codebook == CodebookId::kUniform ? "w" : "nl") + std::to_string(weight_bits) + "a" +
-           std::to_string(activation_bits) + "-" + (group_size == 0 ? "channel" : "g" + std::to_string(group_size)) +
+           std::to_string(activation_bits()) + "-" + (group_size == 0 ? "channel" : "g" + std::to_string(group_size)) +
            (asymmetric ? "-asym" : "") + (outliers > 0 ? "-outliers" : "");
   }
 };
 
 constexpr Format kFormats[] = {
-    {8, 0, 8},
-    {8, 64, 8},
-    {8, 64, 8, false, 0.01},
-    {6, 64, 8},
-    {5, 64, 8},
-    {4, 32, 8},
-    {4, 32, 8, true},
-    {4, 32, 8, false, 0.01},
-    {4, 128, 8},
-    {8, 64, 16},
-    {4, 32, 16},
+    {8, 0, kInt8},
+    {8, 64, kInt8},
+    {8, 64, kInt8, false, 0.01},
+    {6, 64, kInt8},
+    {5, 64, kInt8},
+    {4, 32, kInt8},
+    {4, 32, kInt8, true},
+    {4, 32, kInt8, false, 0.01},
+    {4, 128, kInt8},
+    {8, 64, kInt16},
+    {4, 32, kInt16},
     {.weight_bits = 4, .group_size = 32, .codebook = CodebookId::kNl4},
     {.weight_bits = 5, .group_size = 64, .codebook = CodebookId::kNl5},
-    {.weight_bits = 4, .group_size = 32, .activation_bits = 16, .codebook = CodebookId::kNl4},
+    {.weight_bits = 4, .group_size = 32, .activations = kInt16, .codebook = CodebookId::kNl4},
 };
 
 /// Random codes and positive scales, and what a QuantizedView points to.
@@ -105,7 +109,7 @@ void quantized_matmul(benchmark::State& state, const LinearShape& shape, std::si
   std::vector<float> dst(m * shape.rows);
   kernels::QuantizedActivations activations;
   activations.quantize(kernels::RowSource(src.data(), shape.cols), m,
-                       matrices[0].activation_format(format.activation_bits, true));
+                       matrices[0].activation_quantization(format.activations, true));
   std::size_t turn = 0;
   for (auto _ : state) {
     const kernels::QuantizedMatrix& matrix = matrices[turn++ % matrices.size()];
@@ -113,7 +117,7 @@ void quantized_matmul(benchmark::State& state, const LinearShape& shape, std::si
     matmul(activations, products);
   }
   Work work = matmul_work(m, shape.rows, shape.cols, matrices[0].bytes(), limits().int8_gops);
-  work.operations *= format.activation_bits / 8.0;  // 16 bits are two planes of 8
+  work.operations *= format.activation_bits() / 8.0;  // 16 bits are two planes of 8
   report(state, work);
 }
 

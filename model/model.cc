@@ -92,11 +92,8 @@ std::size_t expert_elements(const ModelSpec& spec, std::size_t layer, bool biase
 
 /// The source as the options want it, for sequences of so many tokens.
 std::unique_ptr<ModelSource> prepared(std::unique_ptr<ModelSource> source, const ModelOptions& options) {
-  using Activations = ModelOptions::Activations;
-  if (options.activations != Activations::kFloat) {
-    source->keep_block_codes(options.activations == Activations::kInt8 ? 8 : 16);
-  }
-  if (options.tell && options.activations == Activations::kInt8) {
+  source->set_code_activations(options.activations);
+  if (options.tell && options.activations == ActivationType::kInt8) {
     if (const RoundedBlocks rounded = rounded_blocks(*source); rounded.matrices > 0) options.tell(rounded.text());
   }
   const std::size_t tokens = options.context;
@@ -327,7 +324,8 @@ kernels::CacheType Model::cache_type(CacheOptions::Type type) const {
     case CacheOptions::Type::kAuto:
       break;
   }
-  const bool int8_activations = source_->quantization() && source_->quantization()->int8_activations;
+  const bool int8_activations =
+      source_->quantization() && source_->quantization()->activations == ActivationType::kInt8;
   // An encoder's texts are gone after one pass: what INT8 codes cost to make is not won back by reading them.
   return int8_activations && spec().causal ? kernels::CacheType::kInt8 : kernels::CacheType::kF16;
 }

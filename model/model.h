@@ -64,7 +64,7 @@ class Workspace {
 };
 
 /// What conversions and comparisons refer to: a GGUF's matrices and their inputs in floats.
-inline const ModelOptions kAllFloats = {.activations = ModelOptions::Activations::kFloat};
+inline const ModelOptions kAllFloats = {.activations = ActivationType::kFloat};
 
 /// What is wrong where logits are needed and the model has no head: it was published for vectors of texts.
 inline constexpr const char* kNoHead =

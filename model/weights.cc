@@ -103,7 +103,7 @@ class ProductBatch {
   const LinearRows& rows_;
   std::size_t m_;
   kernels::QuantizedActivations& activations_;
-  const kernels::ActivationFormat* format_ = nullptr;  ///< in which activations_ holds the rows, or null
+  const kernels::ActivationQuantization* format_ = nullptr;  ///< in which activations_ holds the rows, or null
   std::array<kernels::FloatOutput, kMost> float_products_{};
   std::array<kernels::QuantizedOutput, kMost> quantized_products_{};
   bool bf16_ = false;  ///< the floats are

@@ -34,8 +34,8 @@ struct FloatMatrixHolder {
 struct Linear {
   std::string name;  ///< "model.layers.0.self_attn.q_proj"
   std::variant<FloatMatrixHolder, kernels::QuantizedMatrix> weights;
-  std::vector<float> bias;                               ///< empty when there is none
-  std::optional<kernels::ActivationFormat> activations;  ///< how a quantized matrix wants its input
+  std::vector<float> bias;                                     ///< empty when there is none
+  std::optional<kernels::ActivationQuantization> activations;  ///< how a quantized matrix wants its input
 
   std::size_t rows() const;
   std::size_t cols() const;

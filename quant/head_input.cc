@@ -27,7 +27,7 @@ void add_table_share(Hessian& moments) {
 
 HeadInput measure_head_input(const ModelSpec& spec, const WorkingBlock& back, const samples::BlockRunner& runner,
                              const samples::SampleSharing& sharing, bool peaks, const std::function<void()>& check) {
-  const model::HeadPreparation preparation(spec, runnable_parts(back, spec, fine_rounding));
+  const model::HeadPreparation preparation(spec, runnable_parts(back, spec, run_with_int16));
   const std::size_t size = spec.hidden_size;
   HessianSum moments(size, sharing.order);
   std::optional<PeakSum> peak_sum;

@@ -132,7 +132,7 @@ class InputObserver : public samples::Observer {
     const bool of_down = is_down(reader.part.role);
     if (options_.inputs == (of_down ? Inputs::kBeforeDown : Inputs::kOfDown)) return measured;
     measured.moments.emplace(reader.cols, sharing_.order);
-    if (options_.peaks && reader.activations == Recipe::Activations::kInt8) {
+    if (options_.peaks && reader.activations == ActivationType::kInt8) {
       measured.peaks.emplace(reader.cols, sharing_.order);
     }
     if (options_.original != nullptr && corrects_drift(*it)) {

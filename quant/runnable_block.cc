@@ -64,18 +64,18 @@ std::shared_ptr<const model::ExpertStore> experts_of(const WorkingBlock& block, 
 
 ActivationRoundings activation_roundings(const Recipe& recipe) {
   return [grouped = recipe.activation_groups](const WorkingLinear& linear) -> ActivationRounding {
-    if (linear.activations == Recipe::Activations::kInt8) return {.bits = 8, .scale_per_group = grouped};
+    if (linear.activations == ActivationType::kInt8) return {.type = ActivationType::kInt8, .scale_per_group = grouped};
     return {};
   };
 }
 
-ActivationRounding fine_rounding(const WorkingLinear& /*linear*/) {
+ActivationRounding run_with_int16(const WorkingLinear& /*linear*/) {
   return {};
 }
 
 // A block has too many experts to decode all of them.
 ActivationRounding run_decoded(const WorkingLinear& linear) {
-  return {.decoded = !is_routed_expert(linear.part.role)};
+  return {.type = is_routed_expert(linear.part.role) ? ActivationType::kInt16 : ActivationType::kFloat};
 }
 
 ActivationRoundings rounding_over_tokens(std::size_t tokens) {
@@ -87,8 +87,8 @@ ActivationRoundings rounding_over_tokens(std::size_t tokens) {
 ActivationRoundings activation_roundings_over_tokens(const Recipe& recipe, std::size_t tokens) {
   return [own = activation_roundings(recipe), measured = rounding_over_tokens(tokens)](const WorkingLinear& linear) {
     ActivationRounding rounding = own(linear);
-    if (linear.activations == Recipe::Activations::kInt8) return rounding;
-    rounding.decoded = run_decoded(linear).decoded;
+    if (linear.activations == ActivationType::kInt8) return rounding;
+    rounding.type = run_decoded(linear).type;
     rounding.bf16_products = measured(linear).bf16_products;
     return rounding;
   };
@@ -98,9 +98,9 @@ model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRound
   model::Linear result;
   result.name = linear.name;
   result.bias = linear.bias;
-  if (linear.quantized && !activations.decoded) {
+  if (linear.quantized && activations.type != ActivationType::kFloat) {
     kernels::QuantizedMatrix matrix = runnable_matrix(*linear.quantized);
-    result.activations = matrix.activation_format(activations.bits, activations.scale_per_group);
+    result.activations = matrix.activation_quantization(activations.type, activations.scale_per_group);
     result.weights = std::move(matrix);
   } else {
     model::FloatMatrixHolder holder;

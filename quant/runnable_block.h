@@ -12,29 +12,28 @@
 
 namespace ballast::quant {
 
-/// How a matrix wants its input.
+/// What the input of a matrix becomes.
 struct ActivationRounding {
-  int bits = 16;  ///< where it is quantized
+  ActivationType type = ActivationType::kInt16;  ///< before a quantized matrix; kFloat decodes the matrix
   bool scale_per_group = true;
-  bool decoded = false;        ///< what is quantized runs as the floats that its codes stand for
-  bool bf16_products = false;  ///< of floats
+  bool bf16_products = false;  ///< floats are multiplied in BF16
 };
 
 /// What one matrix computes: quantized when it is, as it will be read back, else in floats. Those that are not decoded
 /// are a view.
 model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRounding& activations);
 
-/// Each matrix's own rounding.
+/// Returns the rounding of a matrix's input.
 using ActivationRoundings = std::function<ActivationRounding(const WorkingLinear&)>;
 
-/// Of a recipe's model when it runs.
+/// Returns the roundings of a recipe's model when it runs.
 ActivationRoundings activation_roundings(const Recipe& recipe);
 
-/// 16 bits for all.
-ActivationRounding fine_rounding(const WorkingLinear& linear);
+/// Returns INT16 for all matrices.
+ActivationRounding run_with_int16(const WorkingLinear& linear);
 
-/// 16 bits for experts; all others run as floats, which is exact, and for a few tokens takes less than packing
-/// integers.
+/// Returns INT16 for experts and floats for all others, which is exact, and for a few tokens takes less time than
+/// packing integers.
 ActivationRounding run_decoded(const WorkingLinear& linear);
 
 /// For what is measured over so many tokens: where single errors do not show, floats are multiplied in BF16 if the
@@ -42,7 +41,7 @@ ActivationRounding run_decoded(const WorkingLinear& linear);
 ActivationRoundings rounding_over_tokens(std::size_t tokens);
 
 /// Of a recipe's model, for what is measured over so many tokens after its blocks: INT8 as the recipe has it; what
-/// reads 16 bits as in rounding_over_tokens.
+/// reads INT16 as in rounding_over_tokens.
 ActivationRoundings activation_roundings_over_tokens(const Recipe& recipe, std::size_t tokens);
 
 /// The parts of `block`, which must outlive what is made of them. `spec` is the one after the passes so far.

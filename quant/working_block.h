@@ -37,7 +37,7 @@ struct WorkingLinear {
 
   WeightFormat format;
   bool free_format = false;  ///< integers that nobody asked for by name: an allocation may choose others
-  Recipe::Activations activations = Recipe::Activations::kFloat;  ///< what it reads when its weights are integers
+  ActivationType activations = ActivationType::kInt16;  ///< what its input becomes when its weights are codes
   std::vector<std::int32_t> outlier_columns;
   std::optional<DType> scale_type{};       ///< of its scales, where the files decide; else the values do
   std::optional<RoundedMatrix> quantized;  ///< set by the pass that quantizes

@@ -8,14 +8,15 @@
 #include <functional>
 #include <string>
 
+#include "ballast/activation_type.h"
+
 namespace ballast {
 
 struct ModelOptions {
   /// The type of the inputs of matrices that a GGUF stores in blocks of codes, or that another program quantized:
   /// integers, which are multiplied with the codes, or floats, for which the matrices are decoded. Directories that
-  /// ballast wrote have their own setting.
-  enum class Activations { kInt8, kInt16, kFloat };
-  Activations activations = Activations::kInt8;
+  /// ballast wrote have this in their config.json.
+  ActivationType activations = ActivationType::kInt8;
 
   /// A file with the Jinja text of a chat template that replaces the model's own. Empty: the model's own.
   std::filesystem::path chat_template{};

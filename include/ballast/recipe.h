@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ballast/activation_type.h"
 #include "ballast/codebooks.h"
 #include "ballast/prefix.h"
 #include "ballast/tensor.h"
@@ -77,8 +78,6 @@ struct FormatOverride {
 };
 
 struct Recipe {
-  enum class Activations { kFloat, kInt8 };
-
   /// How a matrix becomes integers: each weight to the nearest of a grid over its group's range; of the grid with the
   /// smallest error in the output; or so that the weights of a row make up for each other's errors (GPTQ).
   enum class Rounding { kNearest, kScaleSearch, kGptq };
@@ -109,15 +108,17 @@ struct Recipe {
 
   /// As target_bytes: as many as the formats above would take.
   static constexpr std::uint64_t kNaturalSize = std::numeric_limits<std::uint64_t>::max();
-  Activations activations = Activations::kFloat;
+  /// What the inputs of matrices of codes become: kInt16 ("float" in JSON, and w4a16 and w8a16) or kInt8. Matrices of
+  /// floats read floats.
+  ActivationType activations = ActivationType::kInt16;
   bool activation_groups = false;  ///< kInt8: a scale per token and group, else per token
-  /// kInt8: inputs that only the last token of a prompt has, which thus cost no time, keep 16 bits: those of the head,
+  /// kInt8: inputs that only the last token of a prompt has, which thus cost no time, become INT16: those of the head,
   /// and where the layout allows it of all after the last block's attention.
   bool int16_activations_at_end = true;
-  /// kInt8: an MLP's input keeps 16 bits where a norm of what the MLP returns makes some channel so much larger than
+  /// kInt8: an MLP's input becomes INT16 where a norm of what the MLP returns makes some channel so much larger than
   /// the others that it carries what the rounding of the input did to all of them.
   bool int16_activations_where_amplified = true;
-  /// kInt8, with target_bytes: the inputs that INT8 would hurt most keep 16 bits, as long as at most this share of the
+  /// kInt8, with target_bytes: the inputs that INT8 would hurt most become INT16, as long as at most this share of the
   /// multiply-adds that would read INT8 reads them; these take twice the time in a prompt.
   double int16_activation_fraction = 0.0;
   /// kF16 or kBF16 where files keep all but integers in that: scales are rounded to it before weights are, and what it

@@ -25,9 +25,9 @@ struct TokenCodes {
 void quantize_token(const float* src, const QuantizedActivations::Storage& s, const TokenCodes& token) {
   const GroupLayout& layout = s.layout;
   const std::size_t padded_cols = layout.padded_cols();
-  const bool wide = s.format.bits == 16;
-  // Columns that share a scale: parts of one group do, unless they have 16 bits.
-  const std::size_t shared = wide ? layout.group_size : s.format.scale_per_group ? s.format.group_size : layout.cols;
+  const bool int16 = s.format.type == ActivationType::kInt16;
+  // Columns that share a scale: parts of one group do, unless they are INT16.
+  const std::size_t shared = int16 ? layout.group_size : s.format.scale_per_group ? s.format.group_size : layout.cols;
   const std::size_t groups_of_scale = (shared + layout.group_size - 1) / layout.group_size;
   float maximum = 0.0F;
   for (std::size_t group = 0; group < layout.groups; ++group) {
@@ -38,7 +38,7 @@ void quantize_token(const float* src, const QuantizedActivations::Storage& s, co
     const std::size_t count = layout.columns_in(group);
     std::int8_t* codes = token.codes + layout.padded_begin(group);
     std::int32_t sum = 0;
-    if (wide) {
+    if (int16) {
       std::int32_t low_sum = 0;
       token.scales[group] =
           quantize_group_to_16(src + begin, count, maximum, kPlaneFactor, codes, codes + padded_cols, sum, low_sum);
@@ -49,7 +49,7 @@ void quantize_token(const float* src, const QuantizedActivations::Storage& s, co
     token.negated_sums[group] = -sum;
     for (std::size_t i = count; i < layout.padded_in(group); ++i) {
       codes[i] = 0;
-      if (wide) codes[padded_cols + i] = 0;
+      if (int16) codes[padded_cols + i] = 0;
     }
   }
 }
@@ -110,8 +110,8 @@ std::size_t QuantizedActivations::m() const {
   return storage_->m;
 }
 
-void QuantizedActivations::quantize(const RowSource& rows, std::size_t m, const ActivationFormat& format) {
-  assert(format.group_size > 0 && (format.bits == 8 || format.bits == 16));
+void QuantizedActivations::quantize(const RowSource& rows, std::size_t m, const ActivationQuantization& format) {
+  assert(format.group_size > 0 && format.type != ActivationType::kFloat);
   Storage& s = *storage_;
   if (!(s.format == format)) {
     s.format = format;

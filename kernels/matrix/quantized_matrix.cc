@@ -315,10 +315,11 @@ bool multiplies_unsigned_codes() {
 }
 
 void matmul(const QuantizedActivations& src, std::span<const QuantizedOutput> outputs) {
-  [[maybe_unused]] const ActivationFormat& format = src.storage().format;
+  [[maybe_unused]] const ActivationQuantization& format = src.storage().format;
   for ([[maybe_unused]] const QuantizedOutput& output : outputs) {
-    assert(format == output.matrix->activation_format(format.bits, format.scale_per_group));
-    assert(output.gate == nullptr || format == output.gate->activation_format(format.bits, format.scale_per_group));
+    assert(format == output.matrix->activation_quantization(format.type, format.scale_per_group));
+    assert(output.gate == nullptr ||
+           format == output.gate->activation_quantization(format.type, format.scale_per_group));
     assert(output.gate == nullptr || (output.gate->rows() == output.matrix->rows() && !output.accumulate));
   }
   if (src.m() != 0) HWY_DYNAMIC_DISPATCH(multiply_all)(src.storage(), OutputPanels(outputs, src.m()));

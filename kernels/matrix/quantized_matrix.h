@@ -9,22 +9,23 @@
 #include <vector>
 
 #include "ballast/activation.h"
+#include "ballast/activation_type.h"
 #include "ballast/quantized.h"
 #include "kernels/matrix/quantized_rows.h"
 
 namespace ballast::kernels {
 
-/// How activations become symmetric integers: 8 bits, in [-127, 127], or 16, in [-32512, 32512], which the kernels
+/// How activations become symmetric integers: kInt8, in [-127, 127], or kInt16, in [-32512, 32512], which the kernels
 /// multiply as two planes of 8 bits.
-struct ActivationFormat {
+struct ActivationQuantization {
   std::size_t cols = 0;
-  std::size_t group_size = 0;    ///< the groups of the weights that they meet
-  int bits = 8;                  ///< 8 or 16
-  bool scale_per_group = false;  ///< 8 bits: a scale per token and group, else per token. 16: always, groups <= 128
+  std::size_t group_size = 0;                   ///< the groups of the weights that they meet
+  ActivationType type = ActivationType::kInt8;  ///< not kFloat
+  bool scale_per_group = false;  ///< kInt8: a scale per token and group, else per token. kInt16: always, groups <= 128
   std::vector<std::int32_t> outlier_columns;  ///< left out of scale and codes, kept in F32
   std::vector<std::int32_t> column_order{};   ///< as in CodeLayout
 
-  bool operator==(const ActivationFormat&) const = default;
+  bool operator==(const ActivationQuantization&) const = default;
 };
 
 /// Gives rows one at a time, so that what makes them need not be a pass of its own. Does not own what it refers to.
@@ -66,7 +67,7 @@ class QuantizedActivations {
   QuantizedActivations& operator=(QuantizedActivations&&) noexcept;
 
   /// Quantizes m rows of format.cols values. Ties round to even; an all-zero token or group gets scale 0.
-  void quantize(const RowSource& rows, std::size_t m, const ActivationFormat& format);
+  void quantize(const RowSource& rows, std::size_t m, const ActivationQuantization& format);
 
   std::size_t m() const;
 
@@ -94,8 +95,8 @@ class QuantizedMatrix {
   std::size_t cols() const;
   std::size_t bytes() const;  ///< memory held; what one token's product streams
 
-  /// How activations must be quantized that meet this matrix.
-  ActivationFormat activation_format(int bits, bool scale_per_group) const;
+  /// Returns how activations must be quantized to be multiplied with this matrix.
+  ActivationQuantization activation_quantization(ActivationType type, bool scale_per_group) const;
 
   /// Row `row` in F32, outlier columns included, for embedding look-ups. dst is [cols].
   void decode_row(std::size_t row, float* dst) const;

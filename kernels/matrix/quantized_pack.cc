@@ -229,10 +229,10 @@ std::size_t QuantizedMatrix::bytes() const {
   return storage_->bytes();
 }
 
-ActivationFormat QuantizedMatrix::activation_format(int bits, bool scale_per_group) const {
+ActivationQuantization QuantizedMatrix::activation_quantization(ActivationType type, bool scale_per_group) const {
   return {.cols = cols(),
           .group_size = storage_->form.group_size,
-          .bits = bits,
+          .type = type,
           .scale_per_group = scale_per_group,
           .outlier_columns = storage_->form.outlier_columns,
           .column_order = storage_->form.column_order};

@@ -87,7 +87,7 @@ struct TokenPartitions {
 inline constexpr int kPlaneFactor = 255;
 
 struct QuantizedActivations::Storage {
-  ActivationFormat format;
+  ActivationQuantization format;
   GroupLayout layout;
   std::size_t m = 0;
   AlignedArray<std::int8_t> codes;          ///< [m][planes][padded_cols]; the high plane first
@@ -95,7 +95,7 @@ struct QuantizedActivations::Storage {
   AlignedArray<std::int32_t> negated_sums;  ///< [m][planes][groups]: -(sum of the group's codes)
   AlignedArray<float> outliers;             ///< [m][outlier columns]
 
-  std::size_t planes() const { return format.bits == 16 ? 2 : 1; }
+  std::size_t planes() const { return format.type == ActivationType::kInt16 ? 2 : 1; }
 };
 
 /// Bits of codes that are packed together. A block has them in `count` pieces from `first` on. A piece is the bytes of

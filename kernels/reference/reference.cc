@@ -122,13 +122,13 @@ void matmul(std::span<const float> wei, std::size_t rows, std::size_t cols, cons
   }
 }
 
-IntegerActivations quantize(const float* src, std::size_t m, const ActivationFormat& format) {
+IntegerActivations quantize(const float* src, std::size_t m, const ActivationQuantization& format) {
   IntegerActivations result{std::vector<std::int32_t>(m * format.cols), std::vector<float>(m * format.cols)};
-  const float top = format.bits == 16 ? 32512.0F : 127.0F;
-  const std::size_t group = format.bits == 8 ? (format.scale_per_group ? format.group_size : format.cols)
-                            : format.group_size >= format.cols || format.group_size % 128 == 0
-                                ? std::min<std::size_t>(format.group_size, 128)
-                                : format.group_size;
+  const float top = format.type == ActivationType::kInt16 ? 32512.0F : 127.0F;
+  const std::size_t group =
+      format.type == ActivationType::kInt8 ? (format.scale_per_group ? format.group_size : format.cols)
+      : format.group_size >= format.cols || format.group_size % 128 == 0 ? std::min<std::size_t>(format.group_size, 128)
+                                                                         : format.group_size;
   for (std::size_t i = 0; i < m; ++i) {
     std::vector<float> row(src + i * format.cols, src + (i + 1) * format.cols);
     for (const std::int32_t column : format.outlier_columns) row[static_cast<std::size_t>(column)] = 0.0F;

@@ -37,12 +37,12 @@ std::vector<float> decode(const QuantizedView& view);
 void matmul(std::span<const float> wei, std::size_t rows, std::size_t cols, const float* src, std::size_t m,
             const float* bias, float* dst, std::size_t dst_stride);
 
-/// Activations quantized as ActivationFormat says, in their plainest layout.
+/// Activations quantized as ActivationQuantization says, in their plainest layout.
 struct IntegerActivations {
   std::vector<std::int32_t> codes;  ///< [m][cols]
   std::vector<float> scales;        ///< [m][cols]: of each value
 };
-IntegerActivations quantize(const float* src, std::size_t m, const ActivationFormat& format);
+IntegerActivations quantize(const float* src, std::size_t m, const ActivationQuantization& format);
 
 /// Computes the product with quantized activations: integers exactly, then F64.
 void matmul(const QuantizedView& view, const IntegerActivations& activations, const float* src, std::size_t m,

@@ -83,10 +83,10 @@ class ModelSource {
   /// Before a model is made of this.
   void lengthen_for(std::size_t tokens);
 
-  /// From now on linears keep the codes of a GGUF's blocks, or those of another program's quantization, where kernels
-  /// multiply these, and their inputs become integers of so many bits. Before that, all such linears are floats. Before
-  /// a model is made of this.
-  void keep_block_codes(int activation_bits) { activation_bits_ = activation_bits; }
+  /// Sets what the inputs of matrices in a GGUF's blocks, or of another program's quantization, become: with integers,
+  /// linears keep the codes where kernels multiply them; with kFloat, as at the start, all such linears are decoded. To
+  /// be called before a model is made of this.
+  void set_code_activations(ActivationType type) { code_activations_ = type; }
 
   /// Hugging Face name of a role's module as ballast writes it: "model.layers.3.mlp.up_proj".
   std::string name(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
@@ -181,7 +181,7 @@ class ModelSource {
   ModelSpec spec_;
   std::optional<QuantizationConfig> quantization_;
   std::unique_ptr<const formats::CodecReader> foreign_;
-  int activation_bits_ = 0;  ///< of inputs of linears that keep the codes of blocks; 0: none does
+  ActivationType code_activations_ = ActivationType::kFloat;  ///< see set_code_activations
   std::optional<std::vector<int>> massive_tokens_;
   std::vector<int> prefix_tokens_;
   std::vector<StoredFactor> stored_factors_;

@@ -14,7 +14,8 @@ QuantizationConfig read_quantization(const files::JsonReader& reader) {
   QuantizationConfig config;
   const std::string activations = reader.text("activations", "float");
   if (activations != "float" && activations != "int8") reader.fail("activations", "must be 'float' or 'int8'");
-  config.int8_activations = activations == "int8";
+  // "float" is how files spell INT16.
+  config.activations = activations == "int8" ? ActivationType::kInt8 : ActivationType::kInt16;
   config.activation_groups = reader.flag("activation_groups", false);
   if (const auto names = reader.find("wide_inputs")) {
     for (std::string& name : names->strings()) config.int16_activation_modules.insert(std::move(name));

@@ -125,8 +125,8 @@ std::optional<Linear> ModelSource::quantized_linear(Role role, std::size_t layer
   linear.bias = bias(role, layer, expert);
   kernels::QuantizedMatrix matrix(stored->view());
   stored->release();
-  const bool int8 = quantization_->int8_activations && !quantization_->int16_activation_modules.contains(linear.name);
-  linear.activations = matrix.activation_format(int8 ? 8 : 16, quantization_->activation_groups);
+  linear.activations =
+      matrix.activation_quantization(quantization_->activations_of(linear.name), quantization_->activation_groups);
   linear.weights = std::move(matrix);
   return linear;
 }
@@ -194,10 +194,10 @@ bool ModelSource::can_keep_codes(const StoredMatrix& matrix, Role role) const {
 }
 
 std::optional<Linear> ModelSource::linear_of_codes(Role role, std::size_t layer, std::size_t expert) const {
-  if (activation_bits_ == 0) return {};
+  if (code_activations_ == ActivationType::kFloat) return {};
   const std::optional<StoredCodes> codes = stored_codes(role, layer, expert);
-  // Where inputs keep 16 bits, so do matrices that INT8 would round.
-  if (!codes || (!codes->exact && activation_bits_ > 8)) return {};
+  // With INT16 inputs, matrices whose values INT8 codes would round run as floats.
+  if (!codes || (!codes->exact && code_activations_ == ActivationType::kInt16)) return {};
   std::atomic<bool> finite = true;
   kernels::QuantizedMatrix matrix(codes->form, [&](std::size_t row, kernels::QuantizedRow& dst) {
     if (!codes->read(row, dst)) finite = false;
@@ -211,7 +211,7 @@ std::optional<Linear> ModelSource::linear_of_codes(Role role, std::size_t layer,
   Linear linear;
   linear.name = name(role, layer, expert);
   linear.bias = bias(role, layer, expert);
-  linear.activations = matrix.activation_format(activation_bits_, true);
+  linear.activations = matrix.activation_quantization(code_activations_, true);
   linear.weights = std::move(matrix);
   return linear;
 }

@@ -22,10 +22,10 @@ void bind_options(nb::module_& module) {
       .def_rw("type", &CacheOptions::type)
       .def_rw("window", &CacheOptions::window)
       .def_rw("sinks", &CacheOptions::sinks);
-  nb::enum_<ModelOptions::Activations>(module, "Activations")
-      .value("int8", ModelOptions::Activations::kInt8)
-      .value("int16", ModelOptions::Activations::kInt16)
-      .value("float", ModelOptions::Activations::kFloat);
+  nb::enum_<ActivationType>(module, "Activations")
+      .value("int8", ActivationType::kInt8)
+      .value("int16", ActivationType::kInt16)
+      .value("float", ActivationType::kFloat);
   nb::class_<ModelOptions>(module, "ModelOptions")
       .def(nb::init<>())
       .def_rw("activations", &ModelOptions::activations)

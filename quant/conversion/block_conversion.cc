@@ -105,7 +105,7 @@ void BlockConversion::round(WorkingBlock& block, std::size_t index) {
   if (on_samples && block.layer) return round_block(block, *block.layer);
   if (on_samples) measure_head(block, index);
   const samples::SampleTokens own = samples::own_samples(inputs_.samples(), inputs_.sharing());
-  if (original_ && index == 0) original_->embed(runnable_embedding(block, spec(), fine_rounding), own);
+  if (original_ && index == 0) original_->embed(runnable_embedding(block, spec(), run_with_int16), own);
   quantize(block, inputs_.recipe().rounding, steps_.check_cancelled());
   if (!on_samples || index > 0) return;
   runner_.embed(runnable_embedding(block, spec(), activation_roundings(inputs_.recipe())), own);

@@ -125,12 +125,12 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
   const double pass = tokens * block.products * kBesidesProducts;
   const double moments = tokens * block.moments / quick;
   const double factors = block.factors / (speed * kFactorShare);
+  const bool int8 = work.activations == ActivationType::kInt8;
   // Beside INT8 activations by two sizes of channels.
-  const double smoothing = work.smooths ? kSmoothSearch * (work.int8_activations ? 2 : 1) : 0;
+  const double smoothing = work.smooths ? kSmoothSearch * (int8 ? 2 : 1) : 0;
   double seconds = (block.weights * (kLoadAndStore + smoothing) + head * kLoadAndStore) / threads;
   if (work.rounds_with_samples) {
-    seconds += pass / measured + moments +
-               pass * (work.int8_activations && coarse ? kQuantizedPass / speed : 1 / measured) + factors +
+    seconds += pass / measured + moments + pass * (int8 && coarse ? kQuantizedPass / speed : 1 / measured) + factors +
                (block.compensation + (spec.has_head ? 0.5 * head * static_cast<double>(spec.hidden_size) : 0)) / speed +
                (block.weights + head) * kGridSearch / threads;
   }

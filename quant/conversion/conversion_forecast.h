@@ -17,7 +17,7 @@ struct ConversionWork {
   bool runs_to_head = false;         ///< runs once more, for the input of a tied head
   SamplePrecision precision = SamplePrecision::kCoarse;
   bool smooths = false;
-  bool int8_activations = false;
+  ActivationType activations = ActivationType::kInt16;
   std::size_t probe_samples = 0;
 };
 

@@ -56,7 +56,7 @@ void ConversionInputs::check_recipe() const {
     throw Error("target size", "needs the effect of formats on predictions, and " + model_.string() +
                                    " has no head that makes them: name formats");
   }
-  if (chooses_formats() && recipe().activations == Recipe::Activations::kInt8 && !recipe().activation_groups) {
+  if (chooses_formats() && recipe().activations == ActivationType::kInt8 && !recipe().activation_groups) {
     throw Error("target size", "needs scales of activations per token and group: formats are weighed with these");
   }
   if (recipe().untie_head && !source_.spec().has_head) throw Error("untie_head", model_.string() + " has no head");
@@ -174,7 +174,7 @@ JobPlan ConversionInputs::forecast(const Stages& stages, SamplePrecision precisi
                               .runs_to_head = stages.runs_to_head,
                               .precision = precision,
                               .smooths = recipe().smooth,
-                              .int8_activations = recipe().activations == Recipe::Activations::kInt8,
+                              .activations = recipe().activations,
                               .probe_samples = options_.probe_samples},
                              length, expected);
 }

@@ -34,7 +34,7 @@ std::string untied_head_note(const ConversionInputs& inputs, const std::vector<T
 void ModuleTally::add(const ModulePlan& module) {
   if (is_matrix(module.id.role)) ++matrices_[format_name(module.format)];
   if (module.is_quantized()) ++quantized_;
-  if (module.is_quantized() && module.int16_activations) ++int16_activations_;
+  if (module.is_quantized() && module.activations == ActivationType::kInt16) ++int16_activations_;
   weights_ += module.weights();
   rows_.push_back({module.id,
                    {.name = module.name,
@@ -66,7 +66,7 @@ ConvertReport conversion_report(const ConversionInputs& inputs, const ModuleTall
   ConvertReport report;
   report.groups = modules.groups(allocation);
   const Recipe& recipe = inputs.recipe();
-  if (modules.int16_activations() > 0 && recipe.activations == Recipe::Activations::kInt8) {
+  if (modules.int16_activations() > 0 && recipe.activations == ActivationType::kInt8) {
     report.notes.push_back("activations: INT8, but 16 bits in front of " + std::to_string(modules.int16_activations()) +
                            " of " + std::to_string(modules.quantized()) + " matrices");
   }

@@ -30,7 +30,7 @@ class ModuleTally {
   const std::map<std::string, std::size_t>& matrices() const { return matrices_; }
 
   std::size_t quantized() const { return quantized_; }                  ///< matrices of integers
-  std::size_t int16_activations() const { return int16_activations_; }  ///< of these, whose input keeps 16 bits
+  std::size_t int16_activations() const { return int16_activations_; }  ///< of these, whose input becomes INT16
   std::uint64_t weights() const { return weights_; }
 
  private:

@@ -25,7 +25,7 @@ std::shared_ptr<const Hessian> measure_tied_head(const ConversionInputs& inputs,
   const ActivationRoundings measured = rounding_over_tokens(inputs.samples().ids.size());
   {
     const WorkingBlock front = blocks.load(0, PreparedBlocks::Values::kAll);
-    runner.embed(runnable_embedding(front, spec, fine_rounding),
+    runner.embed(runnable_embedding(front, spec, run_with_int16),
                  samples::own_samples(inputs.samples(), inputs.sharing()));
   }
   for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {

@@ -8,8 +8,6 @@ namespace ballast::quant {
 
 namespace {
 
-using Activations = Recipe::Activations;
-
 // The channels that score highest, ascending.
 std::vector<std::int32_t> highest(const std::vector<float>& scores, std::size_t count) {
   std::vector<std::int32_t> order(scores.size());
@@ -23,8 +21,8 @@ std::vector<std::int32_t> highest(const std::vector<float>& scores, std::size_t 
 
 // What a channel costs when it is not left out: with INT8 activations its magnitude widens the grid of all others,
 // with rounded weights alone its energy carries its column's rounding error into the output.
-std::vector<float> scores(const ChannelStatistics& channels, Activations activations) {
-  if (activations == Activations::kFloat) return channels.mean_square;
+std::vector<float> scores(const ChannelStatistics& channels, ActivationType activations) {
+  if (activations != ActivationType::kInt8) return channels.mean_square;
   std::vector<float> absmax(channels.min.size());
   for (std::size_t c = 0; c < absmax.size(); ++c) absmax[c] = channels.absmax(c);
   return absmax;
@@ -33,13 +31,13 @@ std::vector<float> scores(const ChannelStatistics& channels, Activations activat
 }  // namespace
 
 std::vector<std::int32_t> outlier_channels(const ChannelStatistics& channels, double fraction,
-                                           Activations activations) {
+                                           ActivationType activations) {
   const auto count = static_cast<std::size_t>(std::ceil(fraction * static_cast<double>(channels.min.size())));
   return highest(scores(channels, activations), count);
 }
 
-bool keeps_outliers(const WeightFormat& format, Activations activations) {
-  return format.is_ballast_format() && (activations == Activations::kInt8 || format.bits < 8);
+bool keeps_outliers(const WeightFormat& format, ActivationType activations) {
+  return format.is_ballast_format() && (activations == ActivationType::kInt8 || format.bits < 8);
 }
 
 bool splits_outliers(const Recipe& recipe) {

@@ -13,10 +13,10 @@ namespace ballast::quant {
 /// Share `fraction` of the channels, rounded up, ascending: those with the largest magnitudes where activations become
 /// INT8, those with the most energy where only the weights are rounded.
 std::vector<std::int32_t> outlier_channels(const ChannelStatistics& channels, double fraction,
-                                           Recipe::Activations activations);
+                                           ActivationType activations);
 
 /// Whether a linear of this format has outlier columns: 8-bit weights beside float activations need none.
-bool keeps_outliers(const WeightFormat& format, Recipe::Activations activations);
+bool keeps_outliers(const WeightFormat& format, ActivationType activations);
 
 /// Whether a recipe of fixed formats has any.
 bool splits_outliers(const Recipe& recipe);

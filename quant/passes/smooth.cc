@@ -146,7 +146,7 @@ class Smooth : public Pass {
     double best_error = rounding_error(readers, channels, recipe_);
     std::optional<std::vector<float>> best;
     std::vector<SizeKind> kinds = {SizeKind::kRms};
-    const bool int8 = readers.front().activations == Recipe::Activations::kInt8;
+    const bool int8 = readers.front().activations == ActivationType::kInt8;
     if (int8 && !channels.ordinary_absmax.empty()) kinds.push_back(SizeKind::kRange);
     for (const SizeKind kind : kinds) {
       const ChannelSizes sizes = channel_sizes(readers, channels, kind);

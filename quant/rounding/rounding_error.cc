@@ -92,7 +92,7 @@ double rounding_error(std::span<const WeightRowSample> readers, const ChannelSta
   for (const WeightRowSample& reader : readers) {
     if (!reader.format.quantizes()) continue;
     double sum = weight_error(reader, outliers, mean_squares);
-    if (reader.activations == Recipe::Activations::kInt8) {
+    if (reader.activations == ActivationType::kInt8) {
       const std::size_t group = activation_group_size(reader.format);
       const std::size_t group_size = recipe.activation_groups && group > 0 ? group : reader.cols;
       sum += weighted_energy(reader, activation_noise(channels, outliers, group_size));

@@ -21,7 +21,7 @@ struct WeightRowSample {
   std::size_t cols = 0;
   std::vector<float> values;  ///< [rows][cols]
   WeightFormat format;
-  Recipe::Activations activations{};
+  ActivationType activations = ActivationType::kInt16;
   DType scale_type = DType::kF16;
   float absmax = 0;  ///< of the matrix
 

@@ -281,7 +281,7 @@ void apply_allocation(const Allocation& allocation, WorkingBlock& block) {
     for (const WorkingInput& input : block.inputs) {
       const auto is_linear = [&](std::size_t reader) { return &block.linears[reader] == &linear; };
       if (std::ranges::none_of(input.readers, is_linear)) continue;
-      for (const std::size_t reader : input.readers) block.linears[reader].activations = Recipe::Activations::kFloat;
+      for (const std::size_t reader : input.readers) block.linears[reader].activations = ActivationType::kInt16;
     }
   }
 }

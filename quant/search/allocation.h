@@ -45,14 +45,14 @@ struct InputChoice {
   std::vector<MatrixChoice> matrices;
   std::size_t most_outliers = 0;   ///< columns that may keep 16 bits
   double share = 1;                ///< of the tokens that pass here, in the mean: an expert sees some
-  bool int16_activations = false;  ///< it was decided that the input keeps 16 bits
+  bool int16_activations = false;  ///< assign_int16_activations() chose INT16 for the input
   bool tied = false;               ///< all matrices must have one format; they have the same options
 };
 
 struct MatrixAllocation {
   WeightFormat format;
   std::vector<std::int32_t> outlier_columns;  ///< ascending
-  bool int16_activations = false;             ///< what it reads keeps 16 bits, whatever the recipe says
+  bool int16_activations = false;             ///< its input becomes INT16 even if the recipe says INT8
   std::uint64_t bytes = 0;                    ///< of weights, scales, zeros and outlier columns
   double cost = 0;                            ///< divergence expected from it
   double next_gain = 0;                       ///< divergence that each further byte would save, at best
@@ -67,7 +67,7 @@ struct Allocation {
   const MatrixAllocation* find(const ModuleId& id) const;
 };
 
-/// Inputs whose rounding to INT8 costs most for the multiply-adds that read them keep 16 bits, as long as these are at
+/// Inputs whose rounding to INT8 costs most for the multiply-adds that read them become INT16, as long as these are at
 /// most `share` of all multiply-adds that read rounded inputs.
 void assign_int16_activations(std::vector<InputChoice>& inputs, double share);
 

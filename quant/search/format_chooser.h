@@ -38,7 +38,7 @@ class FormatChooser {
   const WeightFormat* asked_format(const WorkingLinear& linear);
   WeightFormat default_format(const WorkingLinear& linear) const;
 
-  /// Whether what a matrix reads keeps 16 bits.
+  /// Whether a matrix reads INT16 where the recipe's others read INT8.
   bool reads_int16(model::Role role, std::size_t index) const;
 
   /// Whether what a matrix reads is needed of a prompt's last token alone.

@@ -16,8 +16,8 @@ model::BlockParts joint_parts(const WorkingBlock& front, const WorkingBlock& bac
   const auto has = [](const auto& list, const auto& key, auto field) {
     return std::ranges::find(list, key, field) != list.end();
   };
-  const model::BlockParts before = runnable_parts(front, spec, fine_rounding);
-  const model::BlockParts after = runnable_parts(back, spec, fine_rounding);
+  const model::BlockParts before = runnable_parts(front, spec, run_with_int16);
+  const model::BlockParts after = runnable_parts(back, spec, run_with_int16);
   return {.linear =
               [&front, has, before, after](model::Part part) {
                 return has(front.linears, part, &WorkingLinear::part) ? before.linear(part) : after.linear(part);

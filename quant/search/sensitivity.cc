@@ -212,7 +212,7 @@ samples::StreamRows SensitivityAnalysis::run_probes(BlockProbes& probes,
 }
 
 void SensitivityAnalysis::add_front(WorkingBlock& front) {
-  const auto embedding = [&] { return runnable_embedding(front, spec_, fine_rounding); };
+  const auto embedding = [&] { return runnable_embedding(front, spec_, run_with_int16); };
   const samples::SampleTokens probe_tokens = tokens_.first(options_.probe_samples);
   samples_.embed(embedding(), samples::own_samples(tokens_, options_.sharing));
   base_.embed(embedding(), probe_tokens);
@@ -360,7 +360,7 @@ void SensitivityAnalysis::measure_head(WorkingBlock& front, WorkingBlock& back) 
   WorkingBlock& block = is_tied(front) ? front : back;
   WorkingInput* input = block.head_input();
   if (!spec_.has_head || input == nullptr) return;
-  const bool peaks = block.linears[input->readers.front()].activations == Recipe::Activations::kInt8;
+  const bool peaks = block.linears[input->readers.front()].activations == ActivationType::kInt8;
   const HeadInput measured =
       measure_head_input(spec_, back, samples_, options_.sharing, peaks, options_.check_cancelled);
   input->moments = measured.moments;

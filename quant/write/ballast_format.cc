@@ -115,7 +115,7 @@ class BallastWriter : public ModelWriter {
         ++next;
       }
       quantized_.formats[module.plan.name] = format_name(module.plan.format);
-      if (module.plan.int16_activations) quantized_.int16_activations.push_back(module.plan.name);
+      if (module.plan.activations == ActivationType::kInt16) quantized_.int16_activations.push_back(module.plan.name);
     } else {
       write(tensors[next++], module.values);
     }

@@ -43,7 +43,7 @@ ModulePlan plan_linear(const WorkingLinear& linear, std::size_t layer) {
           .outlier_columns = linear.outlier_columns.size(),
           .half_type = linear.half_type(),
           .bias = !linear.bias.empty(),
-          .int16_activations = linear.activations == Recipe::Activations::kFloat,
+          .activations = linear.activations,
           .bytes_before = linear.bytes_before};
 }
 

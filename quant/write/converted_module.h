@@ -28,8 +28,8 @@ struct ModulePlan {
   std::size_t outlier_columns = 0;  ///< of an integer matrix, kept in 16 bits
   DType half_type = DType::kF16;    ///< kF16 or kBF16: of the scales and outlier columns
   bool bias = false;
-  bool int16_activations = false;  ///< the input of a matrix of integers keeps 16 bits
-  std::uint64_t bytes_before = 0;  ///< in the original
+  ActivationType activations = ActivationType::kInt8;  ///< what the input of a matrix of codes becomes
+  std::uint64_t bytes_before = 0;                      ///< in the original
 
   bool is_quantized() const { return format.quantizes(); }
   std::size_t weights() const;  ///< elements; a matrix' bias does not count

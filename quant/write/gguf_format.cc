@@ -234,7 +234,7 @@ Recipe GgufFormat::fitting(const Recipe& recipe) const {
   fitting.head = this->fitting(recipe.head);
   for (FormatOverride& entry : fitting.overrides) entry.format = this->fitting(entry.format);
   if (!fitting.linears.quantizes()) return fitting;
-  fitting.activations = Recipe::Activations::kInt8;
+  fitting.activations = ActivationType::kInt8;
   fitting.activation_groups = true;
   fitting.int16_activations_at_end = false;
   fitting.int16_activations_where_amplified = false;

@@ -44,7 +44,7 @@ constexpr std::array kTokenizerFiles = {"tokenizer.json",
                                         "qwen.tiktoken"};
 
 json quantization_config(const Recipe& recipe, const QuantizedModules& quantized) {
-  const bool int8 = recipe.activations == Recipe::Activations::kInt8;
+  const bool int8 = recipe.activations == ActivationType::kInt8;
   json config = {{"quant_method", "ballast"},
                  {"version", model::kQuantizationVersion},
                  {files::kWrittenByField, jobs::written_by()},

@@ -15,7 +15,7 @@ namespace ballast::quant {
 /// The matrices of integers, by module name.
 struct QuantizedModules {
   std::map<std::string, std::string> formats;  ///< "int4-g32-asym"
-  std::vector<std::string> int16_activations;  ///< those whose input keeps 16 bits
+  std::vector<std::string> int16_activations;  ///< those whose input becomes INT16
 };
 
 /// The original's config.json without what it may say of quantized weights.

@@ -115,7 +115,7 @@ TEST_CASE(
       const std::vector<float> one = reference::rotate_head(src.data() + row * size, size);
       rotated.insert(rotated.end(), one.begin(), one.end());
     }
-    const ActivationFormat format = {.cols = size, .group_size = size, .outlier_columns = {}};
+    const ActivationQuantization format = {.cols = size, .group_size = size, .outlier_columns = {}};
     const reference::IntegerActivations key_codes = reference::quantize(rotated.data(), count * kHeads, format);
     const reference::IntegerActivations value_codes = reference::quantize(src.data(), count * kHeads, format);
     for_every_target([&] {

@@ -106,15 +106,15 @@ std::vector<QuantizedCase> cases() {
 }
 
 /// Every way in which activations can meet the matrix of a case.
-std::vector<ActivationFormat> formats_of(const QuantizedCase& c) {
-  return {{c.cols, c.group_size, 8, false, c.outliers},
-          {c.cols, c.group_size, 8, true, c.outliers},
-          {c.cols, c.group_size, 16, true, c.outliers}};
+std::vector<ActivationQuantization> formats_of(const QuantizedCase& c) {
+  return {{c.cols, c.group_size, ActivationType::kInt8, false, c.outliers},
+          {c.cols, c.group_size, ActivationType::kInt8, true, c.outliers},
+          {c.cols, c.group_size, ActivationType::kInt16, true, c.outliers}};
 }
 
 /// m x rows products, in rows one float longer, which must stay as they are.
 std::vector<float> multiply(const QuantizedMatrix& matrix, const std::vector<float>& src, std::size_t m,
-                            const ActivationFormat& format, const float* bias) {
+                            const ActivationQuantization& format, const float* bias) {
   QuantizedActivations activations;
   activations.quantize(RowSource(src.data(), matrix.cols()), m, format);
   std::vector<float> dst(m * (matrix.rows() + 1), kUntouched / 1e5F);
@@ -141,14 +141,14 @@ TEST_CASE("a quantized matmul agrees with exact integers on every target") {
     std::vector<float> src = random_floats(c.m * c.cols, 5);
     std::fill_n(src.begin(), c.cols, 0.0F);  // a token of zeros
     const std::vector<float> bias = random_floats(c.rows, 6);
-    for (const ActivationFormat& format : formats_of(c)) {
-      CAPTURE(format.bits);
+    for (const ActivationQuantization& format : formats_of(c)) {
+      CAPTURE(static_cast<int>(format.type));
       std::vector<float> expected(c.m * (c.rows + 1), kUntouched / 1e5F);
       reference::matmul(random.view, reference::quantize(src.data(), c.m, format), src.data(), c.m, bias.data(),
                         expected.data(), c.rows + 1);
       for_every_target([&] {
         const QuantizedMatrix matrix(random.view);
-        CHECK(matrix.activation_format(format.bits, format.scale_per_group) == format);
+        CHECK(matrix.activation_quantization(format.type, format.scale_per_group) == format);
         check_against(multiply(matrix, src, c.m, format, bias.data()), expected, c);
       });
     }
@@ -193,7 +193,7 @@ TEST_CASE("several matrices at once, and sums onto what is there, give what they
     const std::vector<float> src = random_floats(m * 96, 2);
     for_every_target([&] {
       const QuantizedMatrix matrices[] = {QuantizedMatrix(first.view), QuantizedMatrix(second.view)};
-      const ActivationFormat format = matrices[0].activation_format(8, true);
+      const ActivationQuantization format = matrices[0].activation_quantization(ActivationType::kInt8, true);
       const std::vector<float> expected_first = multiply(matrices[0], src, m, format, nullptr);
       const std::vector<float> alone = multiply(matrices[1], src, m, format, nullptr);
       std::vector<float> dst_first(m * 51, kUntouched / 1e5F);
@@ -225,7 +225,7 @@ TEST_CASE("a matrix with a gate gives the activated product of the gate times it
         for_every_target([&] {
           const QuantizedMatrix matrix(random.view);
           const QuantizedMatrix gate(random_gate.view);
-          const ActivationFormat format = matrix.activation_format(8, true);
+          const ActivationQuantization format = matrix.activation_quantization(ActivationType::kInt8, true);
           std::vector<float> expected = multiply(gate, src, m, format, gate_bias.data());
           const std::vector<float> factor = multiply(matrix, src, m, format, bias.data());
           activate_multiply(activation, expected.data(), factor.data(), expected.size(), expected.data());
@@ -263,7 +263,8 @@ TEST_CASE("matrices that each read tokens of their own give what they give alone
         for (const RandomMatrix& matrix : random) matrices.emplace_back(matrix.view);
         QuantizedActivations activations;
         const auto run = [&](const float* rows, std::size_t m, std::span<const QuantizedOutput> products) {
-          activations.quantize(RowSource(rows, 96), m, matrices[0].activation_format(8, true));
+          activations.quantize(RowSource(rows, 96), m,
+                               matrices[0].activation_quantization(ActivationType::kInt8, true));
           matmul(activations, products);
         };
         std::vector<float> expected(src.size() / 96 * kRows, kUntouched);
@@ -304,7 +305,7 @@ TEST_CASE("decode_row gives back every row exactly") {
 
 TEST_CASE("quantizing activations gives the reference's codes, scales and sums on every target") {
   for (const QuantizedCase& c : cases()) {
-    for (const ActivationFormat& format : formats_of(c)) {
+    for (const ActivationQuantization& format : formats_of(c)) {
       std::vector<float> src = random_floats(c.m * c.cols, 8, 3.0F);
       for (const std::int32_t column : c.outliers) src[static_cast<std::size_t>(column)] = 23855.0F;
       const reference::IntegerActivations expected = reference::quantize(src.data(), c.m, format);
@@ -319,11 +320,12 @@ TEST_CASE("quantizing activations gives the reference's codes, scales and sums o
             std::int32_t sums[2] = {0, 0};
             for (std::size_t k = 0; k < s.layout.columns_in(g); ++k) {
               const std::size_t at = i * c.cols + g * s.layout.group_size + k;
-              const int code = format.bits == 8 ? codes[k] : codes[k] * kPlaneFactor + codes[padded + k];
+              const int code =
+                  format.type == ActivationType::kInt8 ? codes[k] : codes[k] * kPlaneFactor + codes[padded + k];
               REQUIRE(code == expected.codes[at]);
               REQUIRE(s.scales.data()[i * s.layout.groups + g] == expected.scales[at]);
               sums[0] -= codes[k];
-              if (format.bits == 16) sums[1] -= codes[padded + k];
+              if (format.type == ActivationType::kInt16) sums[1] -= codes[padded + k];
             }
             for (std::size_t plane = 0; plane < s.planes(); ++plane) {
               REQUIRE(s.negated_sums.data()[(i * s.planes() + plane) * s.layout.groups + g] == sums[plane]);
@@ -341,10 +343,10 @@ TEST_CASE("a value that is no number is not lost in the rounding of its group") 
     CAPTURE(at);
     std::vector<float> src = random_floats(kCols, 8, 3.0F);
     src[at] = std::numeric_limits<float>::quiet_NaN();
-    for (const int bits : {8, 16}) {
+    for (const ActivationType type : {ActivationType::kInt8, ActivationType::kInt16}) {
       for_every_target([&] {
         QuantizedActivations activations;
-        activations.quantize(RowSource(src.data(), kCols), 1, {kCols, kCols, bits, false, {}});
+        activations.quantize(RowSource(src.data(), kCols), 1, {kCols, kCols, type, false, {}});
         CHECK(std::isnan(activations.storage().scales.data()[0]));
       });
     }
@@ -364,7 +366,7 @@ TEST_CASE("ties of activations round to even") {
 
 TEST_CASE("rows that are computed when read are quantized like rows in memory") {
   const std::vector<float> src = random_floats(std::size_t{5} * 70, 4);
-  const ActivationFormat format{70, 32, 8, true, {3}};
+  const ActivationQuantization format{70, 32, ActivationType::kInt8, true, {3}};
   for_every_target([&] {
     QuantizedActivations from_memory, on_the_way;
     from_memory.quantize(RowSource(src.data(), 70), 5, format);
@@ -397,11 +399,11 @@ TEST_CASE("the largest sums of a wide per-channel matrix do not overflow, in 16 
     view.scales = std::as_bytes(std::span(scales));
     const float largest = static_cast<float>(1 << (weight_bits - 1)) * 127.0F * cols;
     const float next = static_cast<float>((1 << (weight_bits - 1)) - 1) * 127.0F * cols;
-    for (const int bits : {8, 16}) {
+    for (const ActivationType type : {ActivationType::kInt8, ActivationType::kInt16}) {
       for_every_target([&] {
         const QuantizedMatrix matrix(view);
         for (const std::size_t m : {std::size_t{1}, tokens}) {
-          const std::vector<float> dst = multiply(matrix, src, m, matrix.activation_format(bits, false), nullptr);
+          const std::vector<float> dst = multiply(matrix, src, m, matrix.activation_quantization(type, false), nullptr);
           for (std::size_t token = 0; token < m; ++token) {
             const float sign = token == 1 ? -1.0F : 1.0F;
             CHECK(dst[3 * token] == doctest::Approx(sign * largest));
@@ -427,8 +429,8 @@ TEST_CASE("quantized products and codes do not depend on the number of threads")
     const std::vector<float> src = random_floats(m * 160, 2);
     for_every_target([&] {
       const QuantizedMatrix matrix(random.view);
-      for (const int bits : {8, 16}) {
-        const auto run = [&] { return multiply(matrix, src, m, matrix.activation_format(bits, true), nullptr); };
+      for (const ActivationType type : {ActivationType::kInt8, ActivationType::kInt16}) {
+        const auto run = [&] { return multiply(matrix, src, m, matrix.activation_quantization(type, true), nullptr); };
         const std::vector<float> one = with_threads(1, run);
         CHECK(one == with_threads(2, run));
         CHECK(one == with_threads(5, run));
@@ -444,8 +446,8 @@ TEST_CASE("a token's product does not depend on the other tokens") {
       const std::vector<float> src = random_floats(std::size_t{40} * 96, 2);
       for_every_target([&] {
         const QuantizedMatrix matrix(random.view);
-        for (const int bits : {8, 16}) {
-          const ActivationFormat format = matrix.activation_format(bits, true);
+        for (const ActivationType type : {ActivationType::kInt8, ActivationType::kInt16}) {
+          const ActivationQuantization format = matrix.activation_quantization(type, true);
           const std::vector<float> all = multiply(matrix, src, 40, format, nullptr);
           for (const std::size_t m : {1, 2, 3, 5, 6, 7, 13}) {
             const std::vector<float> some = multiply(matrix, src, m, format, nullptr);
@@ -463,7 +465,7 @@ TEST_CASE("tiles of AMX, emulated, give the bits that vectors give") {
     const RandomMatrix random(c);
     const std::vector<float> src = random_floats(c.m * c.cols, 5);
     const std::vector<float> bias = random_floats(c.rows, 6);
-    for (const ActivationFormat& format : formats_of(c)) {
+    for (const ActivationQuantization& format : formats_of(c)) {
       for_every_target([&] {
         const QuantizedMatrix matrix(random.view);
         const std::vector<float> expected = multiply(matrix, src, c.m, format, bias.data());

@@ -98,7 +98,7 @@ std::vector<float> weights_of(const CodeLayout& form) {
 }
 
 std::vector<float> multiply(const QuantizedMatrix& matrix, const float* src, std::size_t m,
-                            const ActivationFormat& format) {
+                            const ActivationQuantization& format) {
   QuantizedActivations activations;
   activations.quantize(RowSource(src, matrix.cols()), m, format);
   std::vector<float> dst(m * matrix.rows());
@@ -135,9 +135,9 @@ TEST_CASE("columns in another order meet the inputs that are theirs, on every ta
     for_every_target([&] {
       const QuantizedMatrix plain = matrix_of(form);
       const QuantizedMatrix matrix = matrix_of(ordered);
-      for (const int bits : {8, 16}) {
-        CHECK(multiply(matrix, src.data(), kMostTokens, matrix.activation_format(bits, true)) ==
-              multiply(plain, moved.data(), kMostTokens, plain.activation_format(bits, true)));
+      for (const ActivationType type : {ActivationType::kInt8, ActivationType::kInt16}) {
+        CHECK(multiply(matrix, src.data(), kMostTokens, matrix.activation_quantization(type, true)) ==
+              multiply(plain, moved.data(), kMostTokens, plain.activation_quantization(type, true)));
       }
       std::vector<float> row(form.cols), expected(form.cols), decoded(form.cols);
       plain.decode_row(1, row.data());
@@ -156,10 +156,10 @@ TEST_CASE("products with them agree with exact integers, alone and with others, 
     CAPTURE(static_cast<int>(form.offset));
     const std::vector<float> weights = weights_of(form);
     const std::vector<float> src = random_floats(kMostTokens * form.cols, 5);
-    for (const int bits : {8, 16}) {
+    for (const ActivationType type : {ActivationType::kInt8, ActivationType::kInt16}) {
       for (const bool scale_per_group : {true, false}) {
-        if (bits == 16 && !scale_per_group) continue;
-        const ActivationFormat format = {form.cols, form.group_size, bits, scale_per_group, {}};
+        if (type == ActivationType::kInt16 && !scale_per_group) continue;
+        const ActivationQuantization format = {form.cols, form.group_size, type, scale_per_group, {}};
         const reference::IntegerActivations integers = reference::quantize(src.data(), kMostTokens, format);
         std::vector<float> rounded(src.size());
         for (std::size_t i = 0; i < src.size(); ++i) {
@@ -170,7 +170,7 @@ TEST_CASE("products with them agree with exact integers, alone and with others, 
                           form.rows);
         for_every_target([&] {
           const QuantizedMatrix matrix = matrix_of(form);
-          CHECK(matrix.activation_format(bits, scale_per_group) == format);
+          CHECK(matrix.activation_quantization(type, scale_per_group) == format);
           const std::vector<float> all = multiply(matrix, src.data(), kMostTokens, format);
           CHECK(relative_error(all, expected) <= 1e-5);
           for (const std::size_t m : {1, 2, 7}) {

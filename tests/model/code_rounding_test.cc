@@ -107,7 +107,7 @@ TEST_CASE("blocks that no kernel multiplies become INT8, which is reported; with
   const ModelSource floats(path);
   const FloatWeights expected = floats.float_weights(Role::kUp, 0);
   ModelSource int8(path);
-  int8.keep_block_codes(8);
+  int8.set_code_activations(ActivationType::kInt8);
   const Linear linear = int8.linear(Role::kUp, 0);
   const auto* matrix = std::get_if<kernels::QuantizedMatrix>(&linear.weights);
   REQUIRE(matrix != nullptr);
@@ -136,12 +136,12 @@ TEST_CASE("blocks that no kernel multiplies become INT8, which is reported; with
   CHECK(told.front() == rounded.text());
   CHECK(told.front().starts_with(
       "1 matrix in blocks that no kernel multiplies (IQ2_XXS) become INT8: 17.4 kB in memory instead of 4.22 kB, "));
-  for (const auto activations : {ModelOptions::Activations::kInt16, ModelOptions::Activations::kFloat}) {
+  for (const auto activations : {ActivationType::kInt16, ActivationType::kFloat}) {
     const Model exact(path, FloatLayout::kRows, {.activations = activations, .tell = tell});
   }
   CHECK(told.size() == 1);
   ModelSource int16(path);
-  int16.keep_block_codes(16);
+  int16.set_code_activations(ActivationType::kInt16);
   CHECK(std::holds_alternative<FloatMatrixHolder>(int16.linear(Role::kUp, 0).weights));
 }
 

@@ -42,7 +42,7 @@ const std::vector<float>& values_of(const ModelSource& source, const ForeignMode
   return model.plain.tensors.at(source.name(role) + ".weight").values;
 }
 
-std::vector<float> logits(const std::filesystem::path& path, ModelOptions::Activations activations) {
+std::vector<float> logits(const std::filesystem::path& path, ActivationType activations) {
   const Model model(path, FloatLayout::kRows, {.activations = activations});
   return test::run_at_once(model, kIds);
 }
@@ -76,7 +76,7 @@ TEST_CASE("codes of every foreign format stay what they are where kernels multip
     const test::TemporaryDirectory directory;
     const ForeignModel model = test::foreign_model(form);
     ModelSource source(model.write(directory.path()));
-    source.keep_block_codes(8);
+    source.set_code_activations(ActivationType::kInt8);
     for_matrices(source, [&](Role role) {
       const std::string name = source.name(role);
       CAPTURE(name);
@@ -98,7 +98,7 @@ TEST_CASE("codes of every foreign format stay what they are where kernels multip
 }
 
 TEST_CASE("a model of every foreign format computes what its decoded weights do") {
-  using enum ModelOptions::Activations;
+  using enum ActivationType;
   for (const ForeignForm& form : foreign_forms()) {
     CAPTURE(form.name);
     const test::TemporaryDirectory directory;
@@ -138,7 +138,7 @@ std::string refusal(ForeignModel model, const auto& change) {
   const test::TemporaryDirectory directory;
   change(model);
   const auto path = model.write(directory.path());
-  return error_message([&] { logits(path, ModelOptions::Activations::kInt8); });
+  return error_message([&] { logits(path, ActivationType::kInt8); });
 }
 
 std::string refusal_of_config(const ForeignForm& form, const char* field, const nlohmann::json& value) {
@@ -295,7 +295,7 @@ TEST_CASE("a broken checkpoint of any foreign format is refused with one line") 
       }
       CAPTURE(whole.config.dump());
       CAPTURE(what);
-      const std::string message = error_message([&] { logits(path, ModelOptions::Activations::kInt8); });
+      const std::string message = error_message([&] { logits(path, ActivationType::kInt8); });
       if (round % 2 == 0 || round % 8 == 3) CHECK(message != "no error");
       CHECK(!message.contains('\n'));
     }

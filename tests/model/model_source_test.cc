@@ -279,7 +279,7 @@ TEST_CASE("a GGUF's tensors have the names, shapes and values of the Hugging Fac
 TEST_CASE("linears of a GGUF keep the codes of their blocks if requested, with the same values") {
   const ModelSource floats(golden_model("llama.gguf"));
   ModelSource codes(golden_model("llama.gguf"));
-  codes.keep_block_codes(16);
+  codes.set_code_activations(ActivationType::kInt16);
   std::size_t kept = 0;
   for (std::size_t layer = 0; layer < codes.spec().layers.size(); ++layer) {
     for (const Part& part : block_linears(codes.spec(), layer)) {
@@ -288,7 +288,7 @@ TEST_CASE("linears of a GGUF keep the codes of their blocks if requested, with t
       const auto* matrix = std::get_if<kernels::QuantizedMatrix>(&linear.weights);
       if (matrix == nullptr) continue;
       ++kept;
-      CHECK(linear.activations->bits == 16);
+      CHECK(linear.activations->type == ActivationType::kInt16);
       const FloatWeights expected = floats.float_weights(part.role, layer);
       std::vector<float> row(expected.cols);
       for (std::size_t r = 0; r < expected.rows; ++r) {

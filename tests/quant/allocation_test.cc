@@ -104,7 +104,7 @@ TEST_CASE("matrices that read one input have one group size and keep the same co
   CHECK(allocation.find({.role = Role::kQuery, .layer = 3, .expert = 1}) == nullptr);
 }
 
-TEST_CASE("inputs that INT8 costs most for their multiply-adds are made wide, as far as the share goes") {
+TEST_CASE("inputs that INT8 costs most for their multiply-adds become INT16, as far as the share goes") {
   std::vector<InputChoice> inputs = small_model();  // of 80 * 64, 64 * 128 and 300 * 64 weights
   const auto set_costs = [&](std::size_t input, double fine, double coarse) {
     for (MatrixChoice& matrix : inputs[input].matrices) {
@@ -116,7 +116,7 @@ TEST_CASE("inputs that INT8 costs most for their multiply-adds are made wide, as
   };
   set_costs(0, 1, 9);  // two matrices: 2 for 5,120
   set_costs(1, 3, 4);  // 3 for 8,192
-  const auto wide = [&](double share) {
+  const auto becomes_int16 = [&](double share) {
     std::vector<InputChoice> changed = inputs;
     assign_int16_activations(changed, share);
     std::vector<bool> result;
@@ -129,13 +129,13 @@ TEST_CASE("inputs that INT8 costs most for their multiply-adds are made wide, as
     }
     return result;
   };
-  CHECK(wide(0.3) == std::vector<bool>{false, false, false});
-  CHECK(wide(0.39) == std::vector<bool>{true, false, false});
-  CHECK(wide(0.7) == std::vector<bool>{true, false, false});
-  CHECK(wide(1) == std::vector<bool>{true, true, false});  // the last is not rounded at all
+  CHECK(becomes_int16(0.3) == std::vector<bool>{false, false, false});
+  CHECK(becomes_int16(0.39) == std::vector<bool>{true, false, false});
+  CHECK(becomes_int16(0.7) == std::vector<bool>{true, false, false});
+  CHECK(becomes_int16(1) == std::vector<bool>{true, true, false});  // the last is not rounded at all
   set_costs(1, 5, 6);
-  CHECK(wide(0.39) == std::vector<bool>{true, false, false});  // what does not fit is passed over
-  CHECK(wide(0.7) == std::vector<bool>{false, true, false});
+  CHECK(becomes_int16(0.39) == std::vector<bool>{true, false, false});  // what does not fit is passed over
+  CHECK(becomes_int16(0.7) == std::vector<bool>{false, true, false});
 
   assign_int16_activations(inputs, 0.7);
   const Allocation allocation = allocate(inputs, 26'000);
@@ -145,15 +145,15 @@ TEST_CASE("inputs that INT8 costs most for their multiply-adds are made wide, as
   block.layer = 3;
   for (const Role role : {Role::kDown, Role::kUp, Role::kQuery}) {
     block.linears.emplace_back().part.role = role;
-    block.linears.back().activations = Recipe::Activations::kInt8;
+    block.linears.back().activations = ActivationType::kInt8;
   }
   block.inputs.resize(2);
   block.inputs[0].readers = {0, 1};  // the second's format was given by name
   block.inputs[1].readers = {2};
   apply_allocation(allocation, block);
-  CHECK(block.linears[0].activations == Recipe::Activations::kFloat);
-  CHECK(block.linears[1].activations == Recipe::Activations::kFloat);
-  CHECK(block.linears[2].activations == Recipe::Activations::kInt8);
+  CHECK(block.linears[0].activations == ActivationType::kInt16);
+  CHECK(block.linears[1].activations == ActivationType::kInt16);
+  CHECK(block.linears[2].activations == ActivationType::kInt8);
   CHECK(block.linears[0].format == allocation.find(kDown)->format);
   CHECK(block.linears[1].format == WeightFormat{});
 

@@ -274,7 +274,7 @@ TEST_CASE("statistics that were saved decide the outliers") {
   CHECK(conversion_error(path, options) < 0.9 * conversion_error(path, plain));
 }
 
-TEST_CASE("an MLP reads 16 bits where the norm of what it returns makes a channel large, unless the recipe says no") {
+TEST_CASE("an MLP reads INT16 where the norm of what it returns makes a channel large, unless the recipe says no") {
   const TemporaryDirectory directory;
   test::TinyModel model = test::read_model(golden_model("gemma3_text"));
   for (const char* layer : {"0", "1"}) {
@@ -284,42 +284,44 @@ TEST_CASE("an MLP reads 16 bits where the norm of what it returns makes a channe
     gain[3] = layer[0] == '0' ? 16.5F : 10.0F;
   }
   const fs::path path = model.write(directory / "model");
-  for (const bool wide : {true, false}) {
-    CAPTURE(wide);
+  for (const bool int16 : {true, false}) {
+    CAPTURE(int16);
     ConvertOptions options = measured_options("w8a8", "gemma3_text");
     options.recipe.int16_activations_at_end = false;
-    options.recipe.int16_activations_where_amplified = wide;
-    convert(path, directory / (wide ? "wide" : "narrow"), options);
-    const model::ModelSource converted(directory / (wide ? "wide" : "narrow"));
+    options.recipe.int16_activations_where_amplified = int16;
+    convert(path, directory / (int16 ? "int16" : "int8"), options);
+    const model::ModelSource converted(directory / (int16 ? "int16" : "int8"));
     for (const model::Role role : {model::Role::kGate, model::Role::kUp}) {
-      CHECK(converted.linear(role, 0).activations.value().bits == (wide ? 16 : 8));
-      CHECK(converted.linear(role, 1).activations.value().bits == 8);
+      CHECK(converted.linear(role, 0).activations.value().type ==
+            (int16 ? ActivationType::kInt16 : ActivationType::kInt8));
+      CHECK(converted.linear(role, 1).activations.value().type == ActivationType::kInt8);
     }
-    CHECK(converted.linear(model::Role::kDown, 0).activations.value().bits == 8);
-    CHECK(converted.linear(model::Role::kQuery, 0).activations.value().bits == 8);
+    CHECK(converted.linear(model::Role::kDown, 0).activations.value().type == ActivationType::kInt8);
+    CHECK(converted.linear(model::Role::kQuery, 0).activations.value().type == ActivationType::kInt8);
   }
 }
 
-TEST_CASE("beside INT8 activations, what only a prompt's last token passes reads 16 bits unless the recipe says no") {
+TEST_CASE("beside INT8 activations, what only a prompt's last token passes reads INT16 unless the recipe says no") {
   for (const char* golden : {"llama3", "llama"}) {  // the head is the embedding, or not
     CAPTURE(golden);
-    for (const bool wide : {true, false}) {
-      CAPTURE(wide);
+    for (const bool int16 : {true, false}) {
+      CAPTURE(int16);
       const TemporaryDirectory directory;
       ConvertOptions options = measured_options("w8a8", golden);
-      options.recipe.int16_activations_at_end = wide;
+      options.recipe.int16_activations_at_end = int16;
       convert(golden_model(golden), directory / "out", options);
       const model::ModelSource converted(directory / "out");
       const bool tied = converted.spec().tied_embeddings;
       const model::Linear head = converted.linear(tied ? model::Role::kEmbedding : model::Role::kHead);
-      CHECK(head.activations.value().bits == (wide ? 16 : 8));
+      CHECK(head.activations.value().type == (int16 ? ActivationType::kInt16 : ActivationType::kInt8));
       const std::size_t last = converted.spec().layers.size() - 1;
       for (const model::Role role : {model::Role::kAttentionOutput, model::Role::kGate, model::Role::kDown}) {
-        CHECK(converted.linear(role, last).activations.value().bits == (wide ? 16 : 8));
-        CHECK(converted.linear(role, last - 1).activations.value().bits == 8);
+        CHECK(converted.linear(role, last).activations.value().type ==
+              (int16 ? ActivationType::kInt16 : ActivationType::kInt8));
+        CHECK(converted.linear(role, last - 1).activations.value().type == ActivationType::kInt8);
       }
-      CHECK(converted.linear(model::Role::kValue, last).activations.value().bits == 8);
-      CHECK(converted.quantization()->int16_activation_modules.size() == (wide ? 5 : 0));
+      CHECK(converted.linear(model::Role::kValue, last).activations.value().type == ActivationType::kInt8);
+      CHECK(converted.quantization()->int16_activation_modules.size() == (int16 ? 5 : 0));
     }
   }
 }

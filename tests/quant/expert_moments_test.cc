@@ -91,9 +91,9 @@ struct MeasuredBlock {
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 7 % 31);
     const WorkingBlock front = loader.load(0, true);
     samples::BlockRunner runner(spec, kLength);
-    runner.embed(runnable_embedding(front, spec, fine_rounding), {ids, kLength});
+    runner.embed(runnable_embedding(front, spec, run_with_int16), {ids, kLength});
     const std::vector<float> before = runner.rows().hidden;
-    measure_inputs(runner, model::assemble_block(spec, layer, runnable_parts(block, spec, fine_rounding)), spec, layer,
+    measure_inputs(runner, model::assemble_block(spec, layer, runnable_parts(block, spec, run_with_int16)), spec, layer,
                    {.samples = 2}, options, block);
     CHECK(runner.rows().hidden == before);
   }

@@ -263,7 +263,7 @@ TEST_CASE("what the head reads costs what it costs in INT8, whether the head is 
       }
     }
     recipe = plain_recipe("f32");
-    recipe.activations = Recipe::Activations::kInt8;
+    recipe.activations = ActivationType::kInt8;
     recipe.activation_groups = true;
     recipe.int16_activations_at_end = false;
     recipe.overrides = {{"^" + head + "$", parse_format("int8-g32-s8")}};

@@ -48,7 +48,7 @@ TEST_CASE("what the head reads is measured after the last block, and an embeddin
     const WorkingBlockLoader loader(model.source(), nullptr);
     samples::BlockRunner runner(spec, kTokensOfSample);
     const WorkingBlock front = loader.load(0, true);
-    runner.embed(runnable_embedding(front, spec, fine_rounding), {ids, kTokensOfSample});
+    runner.embed(runnable_embedding(front, spec, run_with_int16), {ids, kTokensOfSample});
     for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) runner.advance(model.source().block(layer), layer);
     const WorkingBlock back = loader.load(loader.count() - 1, true);
     const HeadInput measured = measure_head_input(spec, back, runner, {.samples = kMeasuredSamples}, true, {});

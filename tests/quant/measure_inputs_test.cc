@@ -41,13 +41,13 @@ TEST_CASE("in front of what writes the stream, a token counts by the inverse of 
     const std::size_t layer = spec.layers.size() - 1;
     const WorkingBlockLoader loader(source, nullptr);
     WorkingBlock block = loader.load(layer + 1, true);
-    const model::BlockWeights weights = model::assemble_block(spec, layer, runnable_parts(block, spec, fine_rounding));
+    const model::BlockWeights weights = model::assemble_block(spec, layer, runnable_parts(block, spec, run_with_int16));
 
     std::vector<int> ids(2 * kLength);
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 7 % 31);
     const WorkingBlock front = loader.load(0, true);
     samples::BlockRunner runner(spec, kLength);
-    runner.embed(runnable_embedding(front, spec, fine_rounding), {ids, kLength});
+    runner.embed(runnable_embedding(front, spec, run_with_int16), {ids, kLength});
     for (float& value : std::span(runner.rows().hidden).first(spec.hidden_size)) value *= 1000;  // a massive token
     std::vector<float> hidden = runner.rows().hidden;
     measure_inputs(runner, weights, spec, layer, {.samples = 2},
@@ -131,12 +131,12 @@ TEST_CASE("drift is measured against the original: of first inputs, and of the w
   const WorkingBlockLoader loader(source, nullptr);
   WorkingBlock block = loader.load(1, true);
   for (WorkingLinear& linear : block.linears) linear.format = {.bits = 4, .group_size = 32};
-  const model::BlockWeights weights = model::assemble_block(spec, 0, runnable_parts(block, spec, fine_rounding));
+  const model::BlockWeights weights = model::assemble_block(spec, 0, runnable_parts(block, spec, run_with_int16));
   std::vector<int> ids(2 * kLength);
   std::iota(ids.begin(), ids.end(), 3);
   const WorkingBlock front = loader.load(0, true);
   samples::BlockRunner original(spec, kLength);
-  original.embed(runnable_embedding(front, spec, fine_rounding), {ids, kLength});
+  original.embed(runnable_embedding(front, spec, run_with_int16), {ids, kLength});
   samples::BlockRunner runner(spec, kLength);
   runner.resize({ids, kLength});
   runner.rows() = original.rows();

@@ -15,7 +15,6 @@ namespace {
 
 using test::Contains;
 using test::error_message;
-using Activations = Recipe::Activations;
 
 constexpr std::size_t kLinearRows = 3;
 constexpr std::size_t kLinearCols = 8;
@@ -79,7 +78,7 @@ WorkingBlock sample_block() {
       linear.values.push_back(std::sin(static_cast<float>(i + 1)));
     linear.absmax = 1;
     linear.format = {.bits = 8, .group_size = 32};
-    linear.activations = Activations::kInt8;
+    linear.activations = ActivationType::kInt8;
     block.linears.push_back(std::move(linear));
   }
   LinearInputStatistics statistics{.linears = {"q", "k"}, .channels = statistics_of(with_gain(), kLinearCols)};
@@ -135,7 +134,7 @@ TEST_CASE("the channel that is large is split off for all readers of an input") 
 
 TEST_CASE("with float activations the energy decides, and 8-bit weights need no split") {
   WorkingBlock block = sample_block();
-  for (WorkingLinear& linear : block.linears) linear.activations = Activations::kFloat;
+  for (WorkingLinear& linear : block.linears) linear.activations = ActivationType::kInt16;
   block.linears[0].format = {.bits = 4, .group_size = 32};
   ChannelStatistics& channels = block.inputs[0].statistics->channels;
   channels.max[3] = 1000;  // once

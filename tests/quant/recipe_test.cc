@@ -95,7 +95,7 @@ TEST_CASE("schemes have the formats of their names") {
     CHECK(recipe.linears.bits == scheme[1] - '0');
     CHECK(recipe.embedding.bits == 8);
     CHECK(recipe.head.bits == 8);
-    CHECK((recipe.activations == Recipe::Activations::kInt8) == (scheme.ends_with("a8")));
+    CHECK((recipe.activations == ActivationType::kInt8) == (scheme.ends_with("a8")));
   }
 }
 

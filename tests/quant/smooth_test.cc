@@ -35,7 +35,7 @@ Recipe smoothing(const char* scheme, double outliers = 0) {
 }
 
 /// Sets the format of all linears, and makes a few channels of every input large.
-auto prepared(const WeightFormat& format, Recipe::Activations activations = Recipe::Activations::kFloat) {
+auto prepared(const WeightFormat& format, ActivationType activations = ActivationType::kInt16) {
   return [format, activations](WorkingBlock& block) {
     for (WorkingLinear& linear : block.linears) {
       linear.format = format;
@@ -160,7 +160,7 @@ TEST_CASE("the expected error is that of rounded products, within a factor of tw
     std::vector<float> row(linear.cols);
     for (const test::Vector& token : tokens) {
       const test::Vector rounded =
-          recipe.activations == Recipe::Activations::kInt8 ? rounded_in_groups(token, linear.format.group_size) : token;
+          recipe.activations == ActivationType::kInt8 ? rounded_in_groups(token, linear.format.group_size) : token;
       for (std::size_t r = 0; r < linear.rows; ++r) {
         matrix.decode_row(r, row.data());
         double difference = 0;

@@ -17,9 +17,8 @@ constexpr const char* kFlag = "--expert-memory";
 }  // namespace
 
 void add_model_flags(CLI::App& command, ModelFlags& flags) {
-  using enum ModelOptions::Activations;
-  static const std::map<std::string, ModelOptions::Activations> types = {
-      {"int8", kInt8}, {"int16", kInt16}, {"float", kFloat}};
+  using enum ActivationType;
+  static const std::map<std::string, ActivationType> types = {{"int8", kInt8}, {"int16", kInt16}, {"float", kFloat}};
   command
       .add_option_function<std::string>(
           "--activations", [&flags](const std::string& name) { flags.activations = types.at(name); },

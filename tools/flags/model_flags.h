@@ -11,7 +11,7 @@
 namespace ballast::tools {
 
 struct ModelFlags {
-  ModelOptions::Activations activations = ModelOptions{}.activations;
+  ActivationType activations = ModelOptions{}.activations;
   std::string expert_memory;  ///< empty: no limit
 };
 

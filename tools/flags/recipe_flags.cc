@@ -80,7 +80,7 @@ void add_pass_flags(CLI::App& command, RecipeFlags& flags) {
 }
 
 void require_int8_activations(const Recipe& recipe, const char* option) {
-  if (recipe.activations == Recipe::Activations::kInt8) return;
+  if (recipe.activations == ActivationType::kInt8) return;
   throw UsageError(std::string(option) + " needs a scheme that quantizes activations (w8a8, w4a8)");
 }
 

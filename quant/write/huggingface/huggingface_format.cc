@@ -104,7 +104,7 @@ class HuggingfaceWriter : public ModelWriter {
   std::uint64_t finish(const ModelMetadata& metadata) override {
     tensors_.finish();
     nlohmann::json config = unquantized_config(metadata);
-    const bool int8 = metadata.recipe.activations == Recipe::Activations::kInt8;
+    const bool int8 = metadata.recipe.activations == ActivationType::kInt8;
     write_legacy_rope_fields(config);
     config["tie_word_embeddings"] = metadata.spec.tied_embeddings;
     for (const std::string& key : codec_.configuration_keys())
@@ -162,7 +162,7 @@ Recipe HuggingfaceFormat::fitting(const Recipe& recipe) const {
   if (!recipe.prefix.none()) {
     throw Error("prefix", codec_.name() + " cannot hold tokens that stand in front of every sequence");
   }
-  const bool int8 = recipe.activations == Recipe::Activations::kInt8;
+  const bool int8 = recipe.activations == ActivationType::kInt8;
   const bool sized = recipe.target_bytes != 0 && recipe.target_bytes != Recipe::kNaturalSize;
   Recipe fitting = recipe;
   fitting.fold_biases = false;

@@ -107,7 +107,7 @@ TEST_CASE("parts that a format cannot store exactly are refused, and no files re
   CHECK(refusal(small, out, OutputFormat::kGguf) == Contains("is int6-g32"));
   CHECK(refusal(small, out, OutputFormat::kCompressedTensors) == Contains("embed_tokens: is int8-g32"));
   Recipe outliers = recipe_of("int8-g32");
-  outliers.activations = Recipe::Activations::kInt8;
+  outliers.activations = ActivationType::kInt8;
   outliers.outlier_fraction = 0.02;
   CHECK(refusal(converted(directory, outliers, "outliers"), out, OutputFormat::kGguf) ==
         Contains("with columns in 16 bits"));
