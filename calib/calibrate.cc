@@ -48,7 +48,7 @@ std::size_t most_heads(const ModelSpec& spec) {
 
 jobs::JobKey key_of(const std::filesystem::path& model, const CalibrateOptions& options, const std::vector<int>& prefix,
                     const Ranks& ranks) {
-  jobs::JobKey key;
+  jobs::JobKey key(options.compute);
   key.add("job", "calibrate").add_model(options.model_identity, model);
   for (const auto& text : options.text_files) key.add_file(text);
   key.add("samples", options.samples).add("length", options.length).add("seed", options.seed);
@@ -270,7 +270,8 @@ Statistics calibrate_with_found_prefix(const model::ModelSource& source, const C
 }  // namespace
 
 Statistics calibrate(const std::filesystem::path& model, const CalibrateOptions& asked, const Progress& progress) {
-  const model::ModelSource source(model);
+  model::ModelSource source(model);
+  source.set_compute(asked.compute);
   CalibrateOptions options = asked;
   const std::vector<int> prefix = calib::fixed_prefix(source, options.prefix);
   const std::size_t most_prefix_tokens = std::max(prefix.size(), calib::most_tokens(options.prefix));

@@ -109,7 +109,7 @@ class ModelBenchmark {
  private:
   void measure_machine() {
     result_.read_gb_s = kernels::measure_read_gb_s();
-    result_.bf16_products = bf16_products();
+    result_.bf16_products = options_.model.compute.bf16_products;
     if (model_.multiplies_integers()) {
       result_.peak_type = "INT8";
       result_.peak_gops = kernels::measure_int8_gops();
@@ -117,7 +117,7 @@ class ModelBenchmark {
       result_.peak_type = result_.bf16_products ? "BF16" : "F32";
       result_.peak_gops = result_.bf16_products ? kernels::measure_bf16_gflops() : kernels::measure_f32_gflops();
     }
-    result_.engines = engine_choices();
+    result_.engines = engine_choices(options_.model.compute.float_gemm);
   }
 
   /// Returns the work of a prompt's token; weights are read once per pass.

@@ -32,7 +32,8 @@ SpeculationBenchmark benchmark_speculation(const std::filesystem::path& path,
   if (options.repetitions == 0) throw Error("repetitions", "must be at least 1");
   const std::string prompt = files::read_text_file(options.text_file);
   const Model model(path, options.model);
-  Generator generator = options.draft ? Generator(model, Model(*options.draft)) : Generator(model);
+  Generator generator =
+      options.draft ? Generator(model, Model(*options.draft, {.compute = options.model.compute})) : Generator(model);
   const auto generate = [&](std::size_t draft_tokens) {
     GenerateOptions generate_options;
     generate_options.max_tokens = options.generate;

@@ -162,7 +162,7 @@ class ChoiceTest {
       result.bits_per_weight = 8.0 * static_cast<double>(result.file_bytes) / static_cast<double>(model.all_weights());
     }  // one model at a time is in memory
     if (options_.reference) {
-      model::Model reference(*options_.reference);
+      model::Model reference(*options_.reference, model::FloatLayout::kRows, model::all_floats(options_.model.compute));
       CacheOptions exact = options_.cache;  // so that the comparison includes the effect of the cache
       exact.type = CacheOptions::Type::kF32;
       result.reference = figures(reference, exact, "the reference's answers");

@@ -35,7 +35,7 @@ VectorComparison compare_vectors(const std::filesystem::path& model_path, const 
     const Progress of_reference = [&](std::string_view, std::size_t done, std::size_t total) {
       if (progress) progress("the reference's vectors", done, total);
     };
-    const ModelOptions floats = {.activations = ActivationType::kFloat};
+    const ModelOptions floats = {.activations = ActivationType::kFloat, .compute = options.model.compute};
     return Model(options.reference, floats).embed(texts, exact, of_reference);
   }();
   if (expected.size != vectors.size) {

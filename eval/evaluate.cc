@@ -128,10 +128,12 @@ class ChunkScorer {
   void prepare_reference(std::unique_ptr<model::ModelSource> source) {
     if (chunks_.count() == 0) return;
     if (options_.reference_cache) {
-      stored_reference_.emplace(*options_.reference_cache, std::move(source), chunks_, progress_);
+      stored_reference_.emplace(*options_.reference_cache, std::move(source), options_.model.compute, chunks_,
+                                progress_);
       return;
     }
-    reference_ = std::make_unique<model::Model>(std::move(source));
+    reference_ = std::make_unique<model::Model>(std::move(source), model::FloatLayout::kRows,
+                                                model::all_floats(options_.model.compute));
     CacheOptions exact = options_.cache;  // so that the comparison includes the effect of the cache
     exact.type = CacheOptions::Type::kF32;
     reference_runner_.emplace(make_runner(*reference_, options_, exact));

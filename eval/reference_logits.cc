@@ -25,15 +25,15 @@ std::string tensor_name(std::size_t chunk, const PositionRun& run) {
 }
 
 // Returns a hash of everything that the logits depend on, and of the positions that are stored.
-std::string key_of(const files::Checkpoint& reference, const TextChunks& chunks) {
-  jobs::JobKey key;
+std::string key_of(const files::Checkpoint& reference, const ComputeOptions& compute, const TextChunks& chunks) {
+  jobs::JobKey key(compute);
   key.add("job", "F32 logits").add("model", content_identity(reference));
   key.add("tokens", files::content_digits(std::as_bytes(std::span(chunks.ids)))).add("chunk", chunks.size);
   return key.add("first", chunks.first).add("headline", chunks.headline).digest();
 }
 
-void write_logits(const fs::path& target, std::unique_ptr<model::ModelSource> source, const TextChunks& chunks,
-                  const Progress& progress) {
+void write_logits(const fs::path& target, std::unique_ptr<model::ModelSource> source, const ComputeOptions& compute,
+                  const TextChunks& chunks, const Progress& progress) {
   const auto vocab_size = static_cast<std::int64_t>(source->spec().vocab_size);
   std::vector<files::TensorPlan> plan;
   for (std::size_t i = 0; i < chunks.count(); ++i) {
@@ -44,7 +44,7 @@ void write_logits(const fs::path& target, std::unique_ptr<model::ModelSource> so
   files::AtomicDirectory directory(target, false);
   // Writes one file of any size. Its space is allocated here, before the work.
   files::SafetensorsWriter writer(directory.path(), std::move(plan), {}, std::numeric_limits<std::uint64_t>::max());
-  model::Model reference(std::move(source));
+  model::Model reference(std::move(source), model::FloatLayout::kRows, model::all_floats(compute));
   SequenceRunner runner(reference, reference.make_exact_state(chunks.size));
   for (std::size_t i = 0; i < chunks.count(); ++i) {
     runner.restart();
@@ -77,14 +77,14 @@ std::string content_identity(const files::Checkpoint& checkpoint) {
 }
 
 ReferenceLogits::ReferenceLogits(const fs::path& directory, std::unique_ptr<model::ModelSource> reference,
-                                 const TextChunks& chunks, const Progress& progress)
+                                 const ComputeOptions& compute, const TextChunks& chunks, const Progress& progress)
     : vocab_size_(reference->spec().vocab_size) {
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) throw Error(directory.string(), "cannot be created: " + error.message());
-  const fs::path target = directory / key_of(reference->checkpoint(), chunks);
+  const fs::path target = directory / key_of(reference->checkpoint(), compute, chunks);
   try {
-    if (!fs::exists(target, error)) write_logits(target, std::move(reference), chunks, progress);
+    if (!fs::exists(target, error)) write_logits(target, std::move(reference), compute, chunks, progress);
   } catch (const Error&) {
     if (!fs::exists(target, error)) throw;  // otherwise another process wrote the same file meanwhile
   }

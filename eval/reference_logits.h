@@ -28,7 +28,7 @@ class ReferenceLogits {
   /// file. The file takes 4 bytes per position and id of the vocabulary: 50 MB per scored half of 512 tokens for 49,152
   /// ids. Throws Error.
   ReferenceLogits(const std::filesystem::path& directory, std::unique_ptr<model::ModelSource> reference,
-                  const TextChunks& chunks, const Progress& progress);
+                  const ComputeOptions& compute, const TextChunks& chunks, const Progress& progress);
 
   /// Returns logits [run.count][vocab_size] of one of a chunk's runs after checking the file's checksum. Valid until
   /// the next call.

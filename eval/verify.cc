@@ -77,11 +77,12 @@ double standard_deviation(const std::vector<float>& values) {
 
 }  // namespace
 
-Verification verify(const std::filesystem::path& path, const std::filesystem::path& expected_path, double tolerance) {
+Verification verify(const std::filesystem::path& path, const std::filesystem::path& expected_path, double tolerance,
+                    const ComputeOptions& compute) {
   auto source = std::make_unique<model::ModelSource>(path);
   const Expected expected = read_expected(expected_path, source->spec());
   source->lengthen_for(expected.tokens);
-  const model::Model model(std::move(source));
+  const model::Model model(std::move(source), model::FloatLayout::kRows, model::all_floats(compute));
   eval::SequenceRunner runner(model, model.make_exact_state(expected.tokens));
 
   Verification result{.of_logits = model.spec().has_head};

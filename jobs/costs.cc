@@ -17,7 +17,7 @@ double multiply_adds_per_second(std::size_t m, bool in_bf16) {
   std::vector<float> product(m * kSize);
   const kernels::FloatMatrix matrix{weights.data(), kernels::FloatType::kF16, kSize, kSize};
   const kernels::FloatOutput output[] = {{.matrix = &matrix, .dst = product.data(), .stride = kSize}};
-  const auto multiply = [&] { kernels::matmul(output, source.data(), m, in_bf16); };
+  const auto multiply = [&] { kernels::matmul(output, source.data(), m, {.bf16_products = in_bf16}); };
   multiply();  // starts the threads
   const auto begin = std::chrono::steady_clock::now();
   std::chrono::duration<double> taken{};

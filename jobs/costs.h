@@ -11,7 +11,7 @@
 namespace ballast::jobs {
 
 /// Measures the multiply-adds per second of float products of `m` rows on all threads, in a fraction of a second.
-/// `in_bf16`: measures matmul_bf16, which needs kernels::multiplies_bf16().
+/// `in_bf16`: with ComputeOptions::bf16_products, which needs kernels::multiplies_bf16().
 double multiply_adds_per_second(std::size_t m, bool in_bf16 = false);
 
 /// The cost of one block in a forward pass.

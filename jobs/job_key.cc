@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "ballast/error.h"
-#include "ballast/processor.h"
 #include "ballast/version.h"
 #include "files/content_hash.h"
 #include "files/mapped_file.h"
@@ -56,9 +55,9 @@ const std::string& program_identity() {
   return identity;
 }
 
-JobKey::JobKey() {
+JobKey::JobKey(const ComputeOptions& compute) {
   add("program", program_identity());
-  if (bf16_products()) add("products", "bf16");
+  if (compute.bf16_products) add("products", "bf16");
 }
 
 JobKey& JobKey::add(std::string_view name, std::string_view value) {

@@ -7,15 +7,18 @@
 #include <string>
 #include <string_view>
 
+#include "ballast/compute_options.h"
+
 namespace ballast::jobs {
 
 /// Returns the version and the identity of the build: changed code or flags may give other bytes.
 const std::string& program_identity();
 
-/// A hash of everything that a job's result depends on. The running program is included automatically.
+/// A hash of everything that a job's result depends on. The running program and the options that
+/// change bits are included automatically.
 class JobKey {
  public:
-  JobKey();
+  explicit JobKey(const ComputeOptions& compute = {});
 
   JobKey& add(std::string_view name, std::string_view value);
   JobKey& add(std::string_view name, std::uint64_t value);

@@ -2,7 +2,7 @@
 
 #include "jobs/mpi/module.h"
 #include "kernels/compiled_targets.h"
-#include "kernels/engine.h"
+#include "kernels/float_gemm.h"
 
 namespace ballast {
 
@@ -12,7 +12,7 @@ std::string_view version() {
 
 Features features() {
   return {.simd_targets = kernels::compiled_targets(),
-          .onednn = kernels::onednn_engine() != nullptr,
+          .onednn = kernels::onednn_gemm() != nullptr,
           .mpi = jobs::mpi_module_is_here()};
 }
 

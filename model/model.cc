@@ -92,6 +92,7 @@ std::size_t expert_elements(const ModelSpec& spec, std::size_t layer, bool biase
 
 /// The source as the options want it, for sequences of so many tokens.
 std::unique_ptr<ModelSource> prepared(std::unique_ptr<ModelSource> source, const ModelOptions& options) {
+  source->set_compute(options.compute);
   source->set_code_activations(options.activations);
   if (options.tell && options.activations == ActivationType::kInt8) {
     if (const RoundedBlocks rounded = rounded_blocks(*source); rounded.matrices > 0) options.tell(rounded.text());
@@ -114,7 +115,8 @@ Model::Model(std::unique_ptr<ModelSource> source, FloatLayout layout, const Mode
       embedding_and_head_(source_->spec(), parts_of(*source_, 0, layout)),
       rope_(source_->spec()) {
   source_->checkpoint().verify_checksums();
-  if (spec().text_vectors) text_dense_ = TextDense(source_->checkpoint().path(), *spec().text_vectors);
+  if (spec().text_vectors)
+    text_dense_ = TextDense(source_->checkpoint().path(), *spec().text_vectors, source_->compute());
   experts_ = make_expert_cache(*source_, layout, options);
   const std::size_t layers = spec().layers.size();
   blocks_.resize(layers);

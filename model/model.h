@@ -64,7 +64,9 @@ class Workspace {
 };
 
 /// What conversions and comparisons refer to: a GGUF's matrices and their inputs in floats.
-inline const ModelOptions kAllFloats = {.activations = ActivationType::kFloat};
+inline ModelOptions all_floats(const ComputeOptions& compute = {}) {
+  return {.activations = ActivationType::kFloat, .compute = compute};
+}
 
 /// What is wrong where logits are needed and the model has no head: it was published for vectors of texts.
 inline constexpr const char* kNoHead =
@@ -87,9 +89,9 @@ class Model {
 
   /// Loads all weights, but experts that the options leave on disk. Throws Error.
   explicit Model(const std::filesystem::path& path, FloatLayout layout = FloatLayout::kRows,
-                 const ModelOptions& options = kAllFloats);
+                 const ModelOptions& options = all_floats());
   explicit Model(std::unique_ptr<ModelSource> source, FloatLayout layout = FloatLayout::kRows,
-                 const ModelOptions& options = kAllFloats);
+                 const ModelOptions& options = all_floats());
 
   const ModelSource& source() const { return *source_; }
   const ModelSpec& spec() const { return source_->spec(); }

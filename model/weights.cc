@@ -4,7 +4,6 @@
 #include <array>
 #include <cassert>
 
-#include "ballast/processor.h"
 #include "kernels/norm.h"
 #include "kernels/parallel.h"
 
@@ -75,13 +74,13 @@ class ProductBatch {
 
   void run_floats() {
     const auto products = std::span(float_products_).first(floats_);
-    kernels::matmul(products, rows_.all(m_), m_, bf16_ || bf16_products());
+    kernels::matmul(products, rows_.all(m_), m_, compute_);
   }
 
   void add_float(const LinearOutput& output) {
     const auto& weights = std::get<FloatMatrixHolder>(output.linear->weights);
-    if (floats_ == kMost || weights.bf16_products != bf16_) run();
-    bf16_ = weights.bf16_products;
+    if (floats_ == kMost || weights.compute != compute_) run();
+    compute_ = weights.compute;
     float_products_[floats_++] = {.matrix = &weights.matrix,
                                   .bias = bias_of(*output.linear),
                                   .dst = output.dst,
@@ -106,7 +105,7 @@ class ProductBatch {
   const kernels::ActivationQuantization* format_ = nullptr;  ///< in which activations_ holds the rows, or null
   std::array<kernels::FloatOutput, kMost> float_products_{};
   std::array<kernels::QuantizedOutput, kMost> quantized_products_{};
-  bool bf16_ = false;  ///< the floats are
+  ComputeOptions compute_;  ///< of the floats
   std::size_t floats_ = 0;
   std::size_t quantized_ = 0;
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ballast/activation.h"
+#include "ballast/compute_options.h"
 #include "ballast/spec.h"
 #include "kernels/matrix/float_matrix.h"
 #include "kernels/matrix/quantized_matrix.h"
@@ -27,7 +28,7 @@ struct FloatMatrixHolder {
   std::vector<float> owned;
   std::vector<std::byte> copied;  ///< of the file, in the matrix's type
   std::optional<kernels::FloatPanels> panels;
-  bool bf16_products = false;  ///< it and what it reads are rounded to BF16: kernels::multiplies_bf16()
+  ComputeOptions compute{};  ///< how it is multiplied
 };
 
 /// y = W x + b, in whatever form W is stored.

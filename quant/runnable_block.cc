@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/engine.h"
+#include "kernels/float_gemm.h"
 #include "kernels/parallel.h"
 
 namespace ballast::quant {
@@ -94,7 +94,8 @@ ActivationRoundings activation_roundings_over_tokens(const Recipe& recipe, std::
   };
 }
 
-model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRounding& activations) {
+model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRounding& activations,
+                              const ComputeOptions& compute) {
   model::Linear result;
   result.name = linear.name;
   result.bias = linear.bias;
@@ -104,6 +105,7 @@ model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRound
     result.weights = std::move(matrix);
   } else {
     model::FloatMatrixHolder holder;
+    holder.compute = compute;
     if (linear.quantized) {
       holder.owned = decoded(*linear.quantized);
     } else if (linear.load != nullptr) {
@@ -113,7 +115,7 @@ model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRound
                      .type = kernels::FloatType::kF32,
                      .rows = linear.rows,
                      .cols = linear.cols};
-    holder.bf16_products = activations.bf16_products;
+    if (activations.bf16_products) holder.compute.bf16_products = true;
     result.weights = std::move(holder);
   }
   return result;
@@ -124,7 +126,7 @@ model::BlockParts runnable_parts(const WorkingBlock& block, const ModelSpec& spe
   const auto linear = [&block, activations](model::Part part) {
     const auto it = std::ranges::find(block.linears, part, &WorkingLinear::part);
     assert(it != block.linears.end());
-    return runnable_linear(*it, activations(*it));
+    return runnable_linear(*it, activations(*it), block.compute);
   };
   const auto norm = [&block, spec](model::Role role) {
     const auto it = std::ranges::find(block.norms, role, &WorkingNorm::role);

@@ -20,8 +20,9 @@ struct ActivationRounding {
 };
 
 /// What one matrix computes: quantized when it is, as it will be read back, else in floats. Those that are not decoded
-/// are a view.
-model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRounding& activations);
+/// are a view. `compute` is of floats.
+model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRounding& activations,
+                              const ComputeOptions& compute);
 
 /// Returns the rounding of a matrix's input.
 using ActivationRoundings = std::function<ActivationRounding(const WorkingLinear&)>;

@@ -242,9 +242,10 @@ WorkingBlock WorkingBlockLoader::load_block(std::size_t layer, bool values) cons
 }
 
 WorkingBlock WorkingBlockLoader::load(std::size_t index, bool values) const {
-  if (index == 0) return load_front(values);
-  if (index == source_.spec().layers.size() + 1) return load_back(values);
-  return load_block(index - 1, values);
+  const bool is_back = index == source_.spec().layers.size() + 1;
+  WorkingBlock block = index == 0 ? load_front(values) : is_back ? load_back(values) : load_block(index - 1, values);
+  block.compute = source_.compute();
+  return block;
 }
 
 }  // namespace ballast::quant

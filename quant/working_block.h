@@ -127,6 +127,7 @@ struct WorkingBlock {
   std::vector<WorkingVector> vectors;
   std::vector<WorkingInput> inputs;
   std::vector<std::uint64_t> expert_tokens;  ///< that each expert got, where they were counted
+  ComputeOptions compute{};                  ///< how its floats are multiplied, the source's
 
   ModuleId id_of(const WorkingLinear& linear) const {
     return {linear.part.role, layer.value_or(0), linear.part.expert};

@@ -147,8 +147,9 @@ class SweepRun {
 
   void calibrate_once() {
     CalibrateOptions own = options_.calibration;
+    own.compute = options_.compute;
     own.length = calib::fitting_length(own.length, summary_.spec, summary_.prefix.size());
-    jobs::JobKey key;
+    jobs::JobKey key(options_.compute);
     key.add("job", "calibrate").add("model", model_identity_);
     for (const fs::path& text : own.text_files) key.add_content("text", text);
     key.add("samples", own.samples).add("length", own.length).add("seed", own.seed);
@@ -271,7 +272,9 @@ class SweepRun {
       store(index);
     }
     if (!is_timed(row)) {
-      row.benchmark = benchmark(converted, *options_.benchmark, progress());
+      BenchmarkOptions timing = *options_.benchmark;
+      timing.model.compute = options_.compute;
+      row.benchmark = benchmark(converted, timing, progress());
       store(index);
     }
   }
@@ -284,6 +287,7 @@ class SweepRun {
     ConvertOptions conversion = recipe.conversion;
     conversion.statistics = statistics_;
     conversion.format_costs = format_costs_;
+    conversion.calibration.compute = options_.compute;
     conversion.replace = true;
     return conversion;
   }
@@ -296,6 +300,7 @@ class SweepRun {
     comparison.context = options_.context;
     comparison.chunks = options_.chunks;
     comparison.ranks = &ranks_;
+    comparison.model.compute = options_.compute;
     return comparison;
   }
 
@@ -315,8 +320,8 @@ class SweepRun {
   eval::SweepFolder folder_;
   std::string model_identity_;
   fs::path statistics_;
-  jobs::JobKey shared_key_;  ///< the settings that all recipes share
-  std::string stage_;        ///< the current step, for progress
+  jobs::JobKey shared_key_{options_.compute};  ///< the settings that all recipes share
+  std::string stage_;                          ///< the current step, for progress
   Sweep result_;
 };
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ballast/compute_options.h"
 #include "ballast/prefix.h"
 #include "ballast/progress.h"
 #include "ballast/ranks.h"
@@ -24,6 +25,7 @@ struct CalibrateOptions {
   /// Precedes every sample; the statistics are those of the samples' own tokens. A model that has a prefix keeps it. If
   /// it is automatic, the samples first run once without it to find it.
   CachedPrefix prefix{};
+  ComputeOptions compute{};  ///< how the model's floats are multiplied
 
   Ranks* ranks = nullptr;  ///< at most 8 ranks that share the samples; null: one process
   /// Folder for the progress after each block, with which the same call continues after a kill and gives the same

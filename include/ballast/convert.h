@@ -42,7 +42,8 @@ struct ConvertOptions {
   std::optional<std::filesystem::path> statistics{};
 
   /// At most this many of its samples, or of the statistics' samples, run through the model during rounding. Its ranks
-  /// share the work; its callbacks are called for the calibration and for the conversion; its state folder is not used.
+  /// share the work; its `compute` applies to both; its callbacks are called for the calibration and for the
+  /// conversion; its state folder is not used.
   CalibrateOptions calibration{.samples = 32};
   std::size_t probe_samples = 1;  ///< samples on which the allocation measures the cost of rounding each matrix
   std::shared_ptr<FormatCosts> format_costs{};  ///< null: measured by this conversion only

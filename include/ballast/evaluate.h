@@ -119,7 +119,8 @@ struct Verification {
 
 /// Runs `input_ids` [batch, tokens] of a safetensors file and compares the result with its `logits` [batch, tokens,
 /// vocab].
-Verification verify(const std::filesystem::path& model, const std::filesystem::path& expected, double tolerance = 1e-3);
+Verification verify(const std::filesystem::path& model, const std::filesystem::path& expected, double tolerance = 1e-3,
+                    const ComputeOptions& compute = {});
 std::string verification_json(const Verification& verification);
 
 }  // namespace ballast

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ballast/activation_type.h"
+#include "ballast/compute_options.h"
 
 namespace ballast {
 
@@ -17,6 +18,9 @@ struct ModelOptions {
   /// integers, which are multiplied with the codes, or floats, for which the matrices are decoded. Directories that
   /// ballast wrote have this in their config.json.
   ActivationType activations = ActivationType::kInt8;
+
+  /// How floats are multiplied. Loading throws Error if this machine has no such products.
+  ComputeOptions compute{};
 
   /// A file with the Jinja text of a chat template that replaces the model's own. Empty: the model's own.
   std::filesystem::path chat_template{};

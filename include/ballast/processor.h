@@ -1,4 +1,4 @@
-// What the kernels use of the processor: its instruction set, and who multiplies floats.
+// What the kernels use of the processor: its instruction set, and the implementations of float GEMM.
 #ifndef BALLAST_PROCESSOR_H_
 #define BALLAST_PROCESSOR_H_
 
@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-namespace ballast {
+#include "ballast/compute_options.h"
 
-// What is chosen here holds for all models. Choose before the first one is loaded, from one thread.
+namespace ballast {
 
 /// The instruction sets that kernels are compiled for and this processor has, the best first, as Highway spells them
 /// ("AVX2"); with what kernels use beside it: "_VNNI" where the processor multiplies INT8 in one instruction
@@ -20,32 +20,27 @@ std::vector<std::string> simd_targets();
 /// The one in use: the best, unless use_simd_target chose.
 std::string simd_target();
 
-/// For comparisons: oneDNN, which has instruction sets of its own, then multiplies only what use_engine gives to it.
-/// Throws Error listing those that there are.
+/// Holds all kernels of the process to an instruction set, for tests and comparisons of speed. It is no option of a
+/// model: Highway's dispatch reads one mask of the process in every call, weights are packed for the vectors of the set
+/// in use, and a table of functions for each model would cost an indirection in every kernel for what only tests need.
+/// Call it before the first model is loaded, from one thread. oneDNN, which has instruction sets of its own, then
+/// multiplies only for FloatGemmChoice::kOneDnn. Throws Error listing the sets that there are.
 void use_simd_target(std::string_view name);
 
-/// Who multiplies prompts with weights of F32, F16 and BF16: "ballast", and "onednn" where it is built in, found when
-/// it is first needed, and comes to the same bits: with instruction sets that fuse multiplication and addition.
+/// The implementations of float GEMM by name: "ballast", and "onednn" where it is built in, found when it is first
+/// needed, and comes to the same bits: with instruction sets that fuse multiplication and addition.
 std::vector<std::string> engines();
 
-/// "auto", as at the start: whoever is faster here. Throws Error listing what there is.
-void use_engine(std::string_view name);
-
-/// Who multiplies this many tokens at once, or more up to the next choice.
+/// The implementation that multiplies this many tokens at once, or more up to the next choice.
 struct EngineChoice {
   std::size_t tokens = 0;
   std::string engine;
   double speed = 1;  ///< of oneDNN as a multiple of ballast's; 1 where it is not built in
 };
 
-/// As timed for a few milliseconds when first needed, or as use_engine and use_simd_target have it.
-std::vector<EngineChoice> engine_choices();
-
-/// Multiplies weights of F32, F16 and BF16 with activations, both rounded to BF16, with sums in F32: twice as fast or
-/// more, and less exact. Of no effect on quantized weights. Throws Error where the processor has no such products
-/// (AVX512-BF16, AMX) or oneDNN is not built in.
-void use_bf16_products(bool use);
-bool bf16_products();
+/// Returns what a choice comes to for prompts of each length. Speeds are timed for a few milliseconds when they are
+/// first needed.
+std::vector<EngineChoice> engine_choices(FloatGemmChoice choice);
 
 }  // namespace ballast
 

@@ -32,6 +32,7 @@ struct SweepOptions {
 
   std::optional<std::filesystem::path> statistics{};  ///< absent: one calibration for all recipes
   CalibrateOptions calibration{};                     ///< samples are shortened to the model's context
+  ComputeOptions compute{};  ///< of every model that is loaded; replaces those in the options above and below
 
   std::optional<BenchmarkOptions> benchmark = BenchmarkOptions{};  ///< absent: speed is not measured
   bool keep_models = false;                                        ///< in DIRECTORY/models, under the recipes' names

@@ -11,7 +11,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/key_bias.h"
 #include "kernels/attention/key_value_pages.h"
-#include "kernels/engine.h"
+#include "kernels/float_gemm.h"
 
 namespace ballast::kernels {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "kernels/engine.h"
+#include "kernels/float_gemm.h"
 #include "kernels/parallel.h"
 #include "kernels/scratch.h"
 
@@ -197,31 +197,31 @@ void store_rows(const Panel& panel, std::size_t first, std::size_t count, const 
 
 /// A panel is decoded whole, mostly for many tiles of tokens.
 void multiply_many(std::span<const FloatOutput> outputs, std::size_t panels, const float* src, std::size_t m,
-                   std::size_t threads) {
+                   std::size_t threads, FloatGemmChoice choice) {
   const std::size_t cols = outputs.front().matrix->cols;
   const TokenBlocks blocks(m, kTileRows, panels, threads);
-  const Engine* engine = m > kTileRows ? engine_of_floats(m) : nullptr;
-  const ThreadScratch scratch(threads, panel_rows() * (cols + (engine != nullptr ? blocks.size : 0)));
+  const FloatGemm* gemm = m > kTileRows ? float_gemm_for(m, choice) : nullptr;
+  const ThreadScratch scratch(threads, panel_rows() * (cols + (gemm != nullptr ? blocks.size : 0)));
   TaskFailure failure;  // oneDNN makes its kernels when they are first needed
   parallel_tasks(panels * blocks.count, threads, [&](std::size_t task, std::size_t thread) HWY_ATTR {
     const Panel panel = panel_at(outputs, task / blocks.count);
     const std::size_t first = task % blocks.count * blocks.size;
     const std::size_t count = HWY_MIN(blocks.size, m - first);
     const float* decoded = decoded_panel(panel, scratch.of(thread));
-    if (engine == nullptr) {
+    if (gemm == nullptr) {
       multiply_panel(src + first * cols, count, cols, decoded, panel_rows(), cols,
                      [&](std::size_t i, auto c0, auto c1) HWY_ATTR { store_products(panel, first + i, c0, c1); });
       return;
     }
     float* products = scratch.of(thread) + panel_rows() * cols;
     failure.keep(task, [&]() HWY_ATTR {
-      engine->multiply(FloatType::kF32, {.rows = src + first * cols,
-                                         .count = count,
-                                         .stride = cols,
-                                         .panel = decoded,
-                                         .width = panel_rows(),
-                                         .depth = cols,
-                                         .dst = products});
+      gemm->multiply(FloatType::kF32, {.rows = src + first * cols,
+                                       .count = count,
+                                       .stride = cols,
+                                       .panel = decoded,
+                                       .width = panel_rows(),
+                                       .depth = cols,
+                                       .dst = products});
     });
     store_rows(panel, first, count, products);
   });
@@ -235,7 +235,7 @@ constexpr std::size_t kRoundedColumns = 256;
 /// The same with both sides rounded to BF16, for any number of tokens.
 void multiply_rounded(std::span<const FloatOutput> outputs, std::size_t panels, const float* src, std::size_t m,
                       std::size_t threads) {
-  const Engine& engine = *onednn_engine();
+  const FloatGemm& gemm = *onednn_gemm();
   const std::size_t cols = outputs.front().matrix->cols;
   const std::size_t padded = cols + cols % 2;
   const std::size_t part = HWY_MIN(padded, kRoundedColumns);
@@ -260,14 +260,14 @@ void multiply_rounded(std::span<const FloatOutput> outputs, std::size_t panels, 
       const std::size_t depth = HWY_MIN(part, padded - c);
       pair_panel(panel, c, HWY_MIN(depth, cols - c), decoded, pairs);
       failure.keep(task, [&]() HWY_ATTR {
-        engine.multiply(FloatType::kBF16, {.rows = rows + first * padded + c,
-                                           .count = count,
-                                           .stride = padded,
-                                           .panel = pairs,
-                                           .width = panel_rows(),
-                                           .depth = depth,
-                                           .dst = products,
-                                           .adds = c > 0});
+        gemm.multiply(FloatType::kBF16, {.rows = rows + first * padded + c,
+                                         .count = count,
+                                         .stride = padded,
+                                         .panel = pairs,
+                                         .width = panel_rows(),
+                                         .depth = depth,
+                                         .dst = products,
+                                         .adds = c > 0});
       });
     }
     store_rows(panel, first, count, products);
@@ -291,12 +291,12 @@ void with_panels(std::span<const FloatOutput> outputs, std::size_t m, const Mult
   multiply(panels, threads_for(m * rows * outputs.front().matrix->cols));
 }
 
-void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m) {
+void matmul_f32(std::span<const FloatOutput> outputs, const float* src, std::size_t m, FloatGemmChoice choice) {
   with_panels(outputs, m, [&](std::size_t panels, std::size_t threads) {
     if (m <= kTileRows && all_in_panels(outputs)) {
       multiply_few(outputs, panels, src, m, threads);
     } else {
-      multiply_many(outputs, panels, src, m, threads);
+      multiply_many(outputs, panels, src, m, threads, choice);
     }
   });
 }
@@ -314,7 +314,7 @@ bool tile_fuses() {
   return HWY_NATIVE_FMA != 0;
 }
 
-void multiply_own(const EngineTile& tile) {
+void multiply_own(const FloatGemmTile& tile) {
   const FloatTag df;
   multiply_panel(static_cast<const float*>(tile.rows), tile.count, tile.stride, static_cast<const float*>(tile.panel),
                  panel_rows(), tile.depth, [&](std::size_t i, auto c0, auto c1) HWY_ATTR {
@@ -344,7 +344,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ballast::kernels {
 
-HWY_EXPORT(matmul);
+HWY_EXPORT(matmul_f32);
 HWY_EXPORT(matmul_bf16);
 HWY_EXPORT(tile_width);
 HWY_EXPORT(tile_fuses);
@@ -352,12 +352,12 @@ HWY_EXPORT(multiply_own);
 HWY_EXPORT(to_float);
 HWY_EXPORT(from_float);
 
-void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m) {
-  HWY_DYNAMIC_DISPATCH(matmul)(outputs, src, m);
-}
-
-void matmul_bf16(std::span<const FloatOutput> outputs, const float* src, std::size_t m) {
-  HWY_DYNAMIC_DISPATCH(matmul_bf16)(outputs, src, m);
+void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m, const ComputeOptions& compute) {
+  if (compute.bf16_products) {
+    HWY_DYNAMIC_DISPATCH(matmul_bf16)(outputs, src, m);
+  } else {
+    HWY_DYNAMIC_DISPATCH(matmul_f32)(outputs, src, m, compute.float_gemm);
+  }
 }
 
 std::size_t own_tile_width() {
@@ -368,7 +368,7 @@ bool own_tile_fuses() {
   return HWY_DYNAMIC_DISPATCH(tile_fuses)();
 }
 
-void multiply_own_tile(const EngineTile& tile) {
+void multiply_own_tile(const FloatGemmTile& tile) {
   HWY_DYNAMIC_DISPATCH(multiply_own)(tile);
 }
 

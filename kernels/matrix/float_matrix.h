@@ -6,6 +6,8 @@
 #include <memory>
 #include <span>
 
+#include "ballast/compute_options.h"
+
 namespace ballast::kernels {
 
 enum class FloatType { kF32, kF16, kBF16 };
@@ -51,16 +53,8 @@ struct FloatOutput {
 
 /// dst[i][r] (+)= bias[r] + sum_c src[i][c] * matrix[r][c] for i < m and every output, summed in F32. The matrices have
 /// the same cols, src is [m][cols] dense, and no dst is a part of it. The result does not depend on the number of
-/// threads.
-void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m);
-
-/// The same with both sides rounded to BF16. Needs multiplies_bf16() (kernels/engine.h).
-void matmul_bf16(std::span<const FloatOutput> outputs, const float* src, std::size_t m);
-
-/// One or the other.
-inline void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m, bool in_bf16) {
-  return in_bf16 ? matmul_bf16(outputs, src, m) : matmul(outputs, src, m);
-}
+/// threads. ComputeOptions::bf16_products rounds both sides to BF16 and needs multiplies_bf16() (kernels/float_gemm.h).
+void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m, const ComputeOptions& compute = {});
 
 /// `count` values to F32 and back; to 16 bits ties round to even. Single-threaded.
 void to_float(const void* src, FloatType type, std::size_t count, float* dst);

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/engine.h"
+#include "kernels/float_gemm.h"
 #include "kernels/matrix/float_matrix.h"
 #include "kernels/parallel.h"
 #include "kernels/scratch.h"

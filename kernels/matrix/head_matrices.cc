@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/engine.h"
+#include "kernels/float_gemm.h"
 #include "kernels/parallel.h"
 #include "kernels/scratch.h"
 

@@ -193,6 +193,11 @@ void ModelSource::check_role(Role role, std::size_t layer, std::size_t expert) c
   }
 }
 
+void ModelSource::set_compute(const ComputeOptions& options) {
+  check_compute_options(options);
+  compute_ = options;
+}
+
 void ModelSource::lengthen_for(std::size_t tokens) {
   if (tokens <= context_length() || spec_.long_context == 0) return;
   spec_.context_length = std::exchange(spec_.long_context, 0);

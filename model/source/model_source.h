@@ -83,6 +83,11 @@ class ModelSource {
   /// Before a model is made of this.
   void lengthen_for(std::size_t tokens);
 
+  /// Sets how linears in floats are multiplied. To be called before a model is made of this. Throws Error as
+  /// check_compute_options does.
+  void set_compute(const ComputeOptions& options);
+  const ComputeOptions& compute() const { return compute_; }
+
   /// Sets what the inputs of matrices in a GGUF's blocks, or of another program's quantization, become: with integers,
   /// linears keep the codes where kernels multiply them; with kFloat, as at the start, all such linears are decoded. To
   /// be called before a model is made of this.
@@ -181,6 +186,7 @@ class ModelSource {
   ModelSpec spec_;
   std::optional<QuantizationConfig> quantization_;
   std::unique_ptr<const formats::CodecReader> foreign_;
+  ComputeOptions compute_;
   ActivationType code_activations_ = ActivationType::kFloat;  ///< see set_code_activations
   std::optional<std::vector<int>> massive_tokens_;
   std::vector<int> prefix_tokens_;

@@ -116,12 +116,14 @@ std::vector<float> read_tensor(const files::SafetensorsFile& file, const char* n
   return values;
 }
 
-Linear read_dense_linear(const std::filesystem::path& directory, const TextDenseSpec& spec) {
+Linear read_dense_linear(const std::filesystem::path& directory, const TextDenseSpec& spec,
+                         const ComputeOptions& compute) {
   const files::SafetensorsFile file(directory / spec.folder / kDenseFile);
   const auto outputs = static_cast<std::int64_t>(spec.outputs);
   Linear linear;
   linear.name = spec.folder;
   FloatMatrixHolder holder;
+  holder.compute = compute;
   holder.owned = read_tensor(file, "linear.weight", {outputs, static_cast<std::int64_t>(spec.inputs)});
   holder.matrix = {
       .data = holder.owned.data(), .type = kernels::FloatType::kF32, .rows = spec.outputs, .cols = spec.inputs};
@@ -202,8 +204,9 @@ std::vector<std::filesystem::path> dense_module_files(const std::filesystem::pat
   return files;
 }
 
-TextDense::TextDense(const std::filesystem::path& directory, const TextVectorSpec& spec) : specs_(spec.dense) {
-  for (const TextDenseSpec& dense : specs_) linears_.push_back(read_dense_linear(directory, dense));
+TextDense::TextDense(const std::filesystem::path& directory, const TextVectorSpec& spec, const ComputeOptions& compute)
+    : specs_(spec.dense) {
+  for (const TextDenseSpec& dense : specs_) linears_.push_back(read_dense_linear(directory, dense, compute));
 }
 
 void TextDense::apply(std::vector<float>& vector) const {

@@ -26,7 +26,7 @@ class TextDense {
   TextDense() = default;
 
   /// Reads the weights. Throws Error.
-  TextDense(const std::filesystem::path& directory, const TextVectorSpec& spec);
+  TextDense(const std::filesystem::path& directory, const TextVectorSpec& spec, const ComputeOptions& compute);
 
   bool empty() const { return specs_.empty(); }
 

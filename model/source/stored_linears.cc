@@ -244,6 +244,7 @@ Linear ModelSource::linear(Role role, std::size_t layer, std::size_t expert) con
   Linear linear;
   linear.name = name(role, layer, expert);
   FloatMatrixHolder holder;
+  holder.compute = compute_;
   if (const auto mapped = mapped_floats(stored(role, layer, expert), role, layer)) {
     holder.matrix = *mapped;
   } else {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ballast import _ballast
+from ballast._processor import compute_options
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Size: TypeAlias = int | str
@@ -65,8 +66,8 @@ def cache_options(kv: str | None, window: int | None = None, sinks: int | None =
 
 def model_options(activations: str | None = None, expert_memory: Size | None = None,
                   chat_template: PathLike | None = None, context: int | None = None,
-                  generation_config: str = "auto") -> Any:
-    options = filled(_ballast.ModelOptions(), context=context)
+                  generation_config: str = "auto", engine: str | None = None, bf16: bool | None = None) -> Any:
+    options = filled(_ballast.ModelOptions(), context=context, compute=compute_options(engine, bf16))
     options.generation_config = one_of("generation_config", generation_config, ("auto", "none")) == "auto"
     if activations is not None:
         options.activations = named(_ballast.Activations, "activations", activations)

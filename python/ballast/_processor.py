@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ballast import _ballast
+
+_defaults: dict[str, Any] = {"engine": "auto", "bf16": False}
 
 
 def use_processor(*, threads: int | None = None, pin: bool | None = None, target: str | None = None,
                   engine: str | None = None, bf16: bool | None = None) -> None:
-    """Sets options for all models; must be called before the first one is loaded. Absent options are not changed.
+    """Sets the process's threads and instruction set, and the defaults of `engine` and `bf16` for models that are
+    loaded later. Must be called before the first one is loaded. Absent options are not changed.
 
     threads: number of compute threads; default OMP_NUM_THREADS, else the available physical cores.
     pin: bind each to a core; default False.
@@ -18,10 +23,17 @@ def use_processor(*, threads: int | None = None, pin: bool | None = None, target
     _ballast.use_threads(threads, pin)
     if target is not None:
         _ballast.use_simd_target(target)
-    if engine is not None:
-        _ballast.use_engine(engine)
-    if bf16 is not None:
-        _ballast.use_bf16_products(bf16)
+    asked = {"engine": engine, "bf16": bf16}
+    defaults = {**_defaults, **{name: value for name, value in asked.items() if value is not None}}
+    _ballast.compute_options(**defaults)  # raises for what this machine lacks
+    _defaults.update(defaults)
+
+
+def compute_options(engine: str | None = None, bf16: bool | None = None) -> Any:
+    """How a model's floats are multiplied: what is None is the default that use_processor set. Raises Error for what
+    this machine lacks."""
+    return _ballast.compute_options(_defaults["engine"] if engine is None else engine,
+                                    _defaults["bf16"] if bf16 is None else bf16)
 
 
 def simd_targets() -> list[str]:

@@ -28,6 +28,7 @@ from ballast._options import (
     one_of,
     paths,
 )
+from ballast._processor import compute_options
 from ballast._progress import Progress, shown, tell
 from ballast.errors import Error, FileError
 from ballast.recipe import Recipe, RecipeFlags, prefix_name
@@ -66,7 +67,8 @@ def calibrate(model: PathLike | Any, output: PathLike | None = None, *, text: Pa
     for place in (output, report):
         if place is not None:
             _check_output(place, force)
-    options = filled(_ballast.CalibrateOptions(), samples=samples, length=length, seed=seed)
+    options = filled(_ballast.CalibrateOptions(), samples=samples, length=length, seed=seed,
+                     compute=compute_options())
     options.text_files = paths(text)
     if prefix is not None:
         options.prefix = _ballast.parse_prefix(prefix_name(prefix), "prefix")
@@ -134,7 +136,7 @@ def _conversion(model: PathLike, to: str, scheme: str | None, recipe: Recipe | P
         raise ValueError("stats and text exclude each other: the statistics have their text")
     if stats is not None:
         options.statistics = stats
-    filled(options.calibration, text_files=files, samples=samples)
+    filled(options.calibration, text_files=files, samples=samples, compute=compute_options())
     return options
 
 
@@ -197,7 +199,8 @@ def verify(model: PathLike, expected: PathLike, *, tolerance: float = 1e-3) -> r
     """Compares a model's logits with expected ones: a safetensors file with input_ids [batch, tokens] and logits
     [batch, tokens, vocab], or, for a model without a head, last_hidden_state. `ok`: no error is above `tolerance`, in
     deviations of the expected values; unlike the program, this returns in both cases."""
-    return results.from_json(results.Verification, _ballast.verify(Path(model), Path(expected), tolerance))
+    return results.from_json(results.Verification, _ballast.verify(Path(model), Path(expected), tolerance,
+                                                                    compute_options()))
 
 
 def evaluate(model: PathLike, *, text: PathLike, reference: PathLike | None = None, context: int = 512,

@@ -187,13 +187,14 @@ class Model:
     are decoded. expert_memory: bytes for the experts of a mixture; the others are read on demand.
     chat_template: a file with Jinja text in place of the model's own. context: tokens that a sequence needs, for a
     model with two contexts. generation_config: "auto": the model's sampling values are the defaults of `chat`; "none":
-    those of `generate`.
+    those of `generate`. engine, bf16: how floats are multiplied; default the values given to `use_processor`.
     """
 
     def __init__(self, path: PathLike, *, activations: str = "int8", expert_memory: Size | None = None,
                  chat_template: PathLike | None = None, context: int | None = None,
-                 generation_config: Literal["auto", "none"] = "auto") -> None:
-        options = model_options(activations, expert_memory, chat_template, context, generation_config)
+                 generation_config: Literal["auto", "none"] = "auto", engine: str | None = None,
+                 bf16: bool | None = None) -> None:
+        options = model_options(activations, expert_memory, chat_template, context, generation_config, engine, bf16)
         self._model = _ballast.Model(Path(path), options, tell)
         self._idle: list[tuple[Model | None, Any]] = []
         self._lock = threading.Lock()

@@ -11,6 +11,7 @@ from ballast import _ballast
 from ballast._figures import sweep_figure
 from ballast._options import PathLike, byte_count, filled, one_of, paths
 from ballast._page import framed
+from ballast._processor import compute_options
 from ballast._progress import Progress, shown
 from ballast.jobs import benchmark_options, convert_options, inspect, statistics_file
 from ballast.recipe import Recipe
@@ -147,7 +148,8 @@ def sweep(model: PathLike, output: PathLike, *, text: PathLike, schemes: Iterabl
         recipes.append(_recipe(name, preset, size or None))
     recipes += [_recipe(_SIZED_SCHEME, preset, size) for size in sizes]
     recipes += [_of_file(file, preset) for file in paths(recipe)]
-    options = filled(_ballast.SweepOptions(), context=context, chunks=chunks, keep_models=keep_models)
+    options = filled(_ballast.SweepOptions(), context=context, chunks=chunks, keep_models=keep_models,
+                     compute=compute_options())
     options.recipes = recipes or _default_recipes(model, preset)
     options.text_file = Path(text)
     # The number of samples of a conversion without statistics, so that both give the same model.

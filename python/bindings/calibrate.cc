@@ -31,6 +31,7 @@ void bind_calibrate(nb::module_& module) {
       .def_rw("length", &CalibrateOptions::length)
       .def_rw("seed", &CalibrateOptions::seed)
       .def_rw("prefix", &CalibrateOptions::prefix)
+      .def_rw("compute", &CalibrateOptions::compute)
       .def_rw("state_folder", &CalibrateOptions::state_folder)
       .def_rw("model_identity", &CalibrateOptions::model_identity);
   module.def("calibrate", &calibrate_model, "model"_a, "options"_a, "on_progress"_a.none(), "on_message"_a.none());

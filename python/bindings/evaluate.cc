@@ -22,8 +22,8 @@ std::string inspect_model(const path& model) {
   return without_lock([&] { return model_summary_json(inspect(model)); });
 }
 
-std::string verify_model(const path& model, const path& expected, double tolerance) {
-  return without_lock([&] { return verification_json(verify(model, expected, tolerance)); });
+std::string verify_model(const path& model, const path& expected, double tolerance, const ComputeOptions& compute) {
+  return without_lock([&] { return verification_json(verify(model, expected, tolerance, compute)); });
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ void bind_evaluate(nb::module_& module) {
       .def_rw("embed", &VectorOptions::embed)
       .def_rw("model", &VectorOptions::model);
   module.def("inspect", &inspect_model, "model"_a);
-  module.def("verify", &verify_model, "model"_a, "expected"_a, "tolerance"_a);
+  module.def("verify", &verify_model, "model"_a, "expected"_a, "tolerance"_a, "compute"_a);
   define_measurement(module, "evaluate", &evaluate, &evaluation_json);
   define_measurement(module, "evaluate_choices", &evaluate_choices, &choice_evaluation_json);
   define_measurement(module, "compare_vectors", &compare_vectors, &vector_comparison_json);

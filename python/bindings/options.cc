@@ -32,7 +32,8 @@ void bind_options(nb::module_& module) {
       .def_rw("chat_template", &ModelOptions::chat_template)
       .def_rw("generation_config", &ModelOptions::generation_config)
       .def_rw("expert_bytes", &ModelOptions::expert_bytes)
-      .def_rw("context", &ModelOptions::context);
+      .def_rw("context", &ModelOptions::context)
+      .def_rw("compute", &ModelOptions::compute);
   nb::class_<CachedPrefix>(module, "CachedPrefix")
       .def(nb::init<>())
       .def_ro("automatic", &CachedPrefix::automatic)

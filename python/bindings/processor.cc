@@ -7,7 +7,9 @@
 
 #include <cstddef>
 #include <optional>
+#include <string_view>
 
+#include "ballast/compute_options.h"
 #include "ballast/threads.h"
 #include "python/bindings/bindings.h"
 #include "python/bindings/call.h"
@@ -21,13 +23,19 @@ void bind_processor(nb::module_& module) {
       [](std::optional<std::size_t> count, std::optional<bool> pin) { set_threads({.count = count, .pin = pin}); },
       "count"_a.none(), "pin"_a.none());
   module.def("available_cores", &available_cores);
+  nb::class_<ComputeOptions>(module, "ComputeOptions");
   module.def("simd_targets", &simd_targets);
   module.def("simd_target", &simd_target);
   module.def("use_simd_target", &use_simd_target, "name"_a);
   module.def("engines", &engines);
-  module.def("use_engine", &use_engine, "name"_a);
-  module.def("bf16_products", &bf16_products);
-  module.def("use_bf16_products", &use_bf16_products, "use"_a);
+  module.def(
+      "compute_options",
+      [](std::string_view engine, bool bf16) {
+        const ComputeOptions options = {.float_gemm = parse_float_gemm(engine), .bf16_products = bf16};
+        check_compute_options(options);
+        return options;
+      },
+      "engine"_a, "bf16"_a);
 }
 
 }  // namespace ballast::python

@@ -48,6 +48,7 @@ void bind_sweep(nb::module_& module) {
       .def_rw("chunks", &SweepOptions::chunks)
       .def_rw("statistics", &SweepOptions::statistics, nb::arg().none())
       .def_rw("calibration", &SweepOptions::calibration)
+      .def_rw("compute", &SweepOptions::compute)
       .def_rw("benchmark", &SweepOptions::benchmark, nb::arg().none())
       .def_rw("keep_models", &SweepOptions::keep_models);
   module.def("sweep", &sweep_model, "model"_a, "folder"_a, "options"_a, "peers"_a.none(), "on_progress"_a.none());

@@ -6,7 +6,7 @@
 #include "jobs/costs.h"
 #include "jobs/memory.h"
 #include "jobs/plan.h"
-#include "kernels/engine.h"
+#include "kernels/float_gemm.h"
 #include "kernels/parallel.h"
 #include "model/block_structure.h"
 #include "quant/search/output_error.h"

@@ -39,6 +39,7 @@ ConversionInputs::ConversionInputs(std::filesystem::path model, const ConvertOpt
   if (source_.quantization()) {
     throw Error(model_.string(), "is quantized already; convert the original instead, rounding twice loses accuracy");
   }
+  source_.set_compute(calibration_.compute);
   check_recipe();
   check_tokenizer();
   check_text_vectors();
@@ -73,7 +74,7 @@ void ConversionInputs::check_tokenizer() const {
 
 /// Checks files that are copied unchanged, and would fail only when they are used.
 void ConversionInputs::check_text_vectors() const {
-  if (source_.spec().text_vectors) model::TextDense(source_.checkpoint().path(), *source_.spec().text_vectors);
+  if (source_.spec().text_vectors) model::TextDense(source_.checkpoint().path(), *source_.spec().text_vectors, {});
 }
 
 /// Returns whether statistics are needed for more than finding the prefix.
@@ -147,7 +148,7 @@ std::string ConversionInputs::weighing_key() const {
 }
 
 jobs::JobKey ConversionInputs::key_with(const Recipe& recipe) const {
-  jobs::JobKey key;
+  jobs::JobKey key(calibration_.compute);
   key.add("job", "convert")
       .add("output", output_format_name(options_.output_format))
       .add_model(calibration_.model_identity, model_)

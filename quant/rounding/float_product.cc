@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/engine.h"
+#include "kernels/float_gemm.h"
 
 namespace ballast::quant {
 

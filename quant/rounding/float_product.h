@@ -25,7 +25,7 @@ inline void multiply_transposed(std::span<const float> left, std::span<const flo
       .data = right.data(), .type = kernels::FloatType::kF32, .rows = right.size() / cols, .cols = cols};
   const kernels::FloatOutput output = {
       .matrix = &matrix, .dst = product.dst, .stride = product.stride, .accumulate = product.accumulate};
-  kernels::matmul({&output, 1}, left.data(), left.size() / cols, product.in_bf16);
+  kernels::matmul({&output, 1}, left.data(), left.size() / cols, {.bf16_products = product.in_bf16});
 }
 
 /// A tile of one cache line in both directions.

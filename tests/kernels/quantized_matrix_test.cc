@@ -359,7 +359,7 @@ TEST_CASE("ties of activations round to even") {
   const std::array<int, 8> expected = {127, 0, 2, 2, 0, -2, -2, 126};
   for_every_target([&] {
     QuantizedActivations activations;
-    activations.quantize(RowSource(src.data(), 8), 1, {8, 8, 8, false, {}});
+    activations.quantize(RowSource(src.data(), 8), 1, {8, 8, ActivationType::kInt8, false, {}});
     for (std::size_t i = 0; i < 8; ++i) CHECK(activations.storage().codes.data()[i] == expected[i]);
   });
 }

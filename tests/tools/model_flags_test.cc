@@ -8,13 +8,13 @@ namespace ballast::tools {
 namespace {
 
 TEST_CASE("memory for experts is a size, all of them without it, and never nothing") {
-  CHECK(model_options({.expert_memory = ""}, true).expert_bytes == 0);
-  CHECK(!model_options({}, true).tell);
-  CHECK(model_options({}, false).tell);
-  CHECK(model_options({.expert_memory = "2GB"}, true).expert_bytes == 2'000'000'000);
-  CHECK(model_options({.expert_memory = "1.5 GiB"}, true).expert_bytes == std::uint64_t{3} << 29);
-  CHECK_THROWS_AS(model_options({.expert_memory = "0MB"}, true), UsageError);
-  CHECK_THROWS_AS(model_options({.expert_memory = "much"}, true), UsageError);
+  CHECK(model_options({.expert_memory = ""}, {}, true).expert_bytes == 0);
+  CHECK(!model_options({}, {}, true).tell);
+  CHECK(model_options({}, {}, false).tell);
+  CHECK(model_options({.expert_memory = "2GB"}, {}, true).expert_bytes == 2'000'000'000);
+  CHECK(model_options({.expert_memory = "1.5 GiB"}, {}, true).expert_bytes == std::uint64_t{3} << 29);
+  CHECK_THROWS_AS(model_options({.expert_memory = "0MB"}, {}, true), UsageError);
+  CHECK_THROWS_AS(model_options({.expert_memory = "much"}, {}, true), UsageError);
 }
 
 TEST_CASE("the hit rate of experts is reported with the bytes read and held") {

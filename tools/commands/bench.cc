@@ -74,16 +74,17 @@ int bench_speculation(const BenchFlags& flags) {
   if (flags.options.generate == 0) throw UsageError("-n 0 leaves nothing to measure");
   const SpeculationBenchmark measured = [&] {
     Job job(flags.job);
-    return benchmark_speculation(flags.model,
-                                 {.text_file = *flags.text,
-                                  .draft = flags.draft,
-                                  .draft_tokens = flags.draft_tokens,
-                                  .temperature = flags.temperature.value_or(0),
-                                  .generate = flags.options.generate,
-                                  .repetitions = flags.options.repetitions,
-                                  .cache = flags.options.cache,
-                                  .model = model_options(flags.model_flags, flags.job.quiet)},
-                                 job.progress());
+    return benchmark_speculation(
+        flags.model,
+        {.text_file = *flags.text,
+         .draft = flags.draft,
+         .draft_tokens = flags.draft_tokens,
+         .temperature = flags.temperature.value_or(0),
+         .generate = flags.options.generate,
+         .repetitions = flags.options.repetitions,
+         .cache = flags.options.cache,
+         .model = model_options(flags.model_flags, compute_options(flags.job), flags.job.quiet)},
+        job.progress());
   }();
   print(flags.json ? benchmark_json(measured) + "\n" : speculation_page(measured));
   return kExitDone;
@@ -97,7 +98,7 @@ int run_bench(const BenchFlags& flags) {
   const Benchmark measured = [&] {
     Job job(flags.job);
     BenchmarkOptions options = flags.options;
-    options.model = model_options(flags.model_flags, flags.job.quiet);
+    options.model = model_options(flags.model_flags, compute_options(flags.job), flags.job.quiet);
     return benchmark(flags.model, options, job.progress());
   }();
   print(flags.json ? benchmark_json(measured) + "\n" : benchmark_page(measured));

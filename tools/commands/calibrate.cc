@@ -167,6 +167,7 @@ int calibrate_on(Ranks& ranks, const CalibrateFlags& flags) {
   options.on_message = [](const std::string& message) { print_message("ballast: " + message + "\n"); };
   const Statistics statistics = [&] {
     Job job(flags_of_rank(flags.job, ranks));
+    options.compute = compute_options(flags.job);
     return calibrate(flags.model, options, job.progress());
   }();
   if (ranks.first()) {

@@ -142,7 +142,9 @@ std::string plan_page(const ConvertPlan& plan, bool verbose) {
 
 int run_dry(const ConvertFlags& flags) {
   const Job job(flags.job);
-  const ConvertPlan plan = plan_conversion(flags.model, options_from_flags(flags));
+  ConvertOptions options = options_from_flags(flags);
+  options.calibration.compute = compute_options(flags.job);
+  const ConvertPlan plan = plan_conversion(flags.model, options);
   if (plan.job && !flags.job.quiet) print_message(plan_line("conversion", *plan.job, single_rank()));
   print(flags.json ? convert_plan_json(plan) + "\n" : plan_page(plan, flags.verbose));
   return kExitDone;
@@ -161,6 +163,7 @@ int convert_on(Ranks& ranks, const ConvertFlags& flags) {
   };
   const ConvertReport report = [&] {
     Job job(flags_of_rank(flags.job, ranks));
+    options.calibration.compute = compute_options(flags.job);
     return convert(flags.model, *flags.output, options, job.progress());
   }();
   if (ranks.first())

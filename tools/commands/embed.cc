@@ -65,7 +65,7 @@ int run_embed(const EmbedFlags& flags) {
   const std::vector<std::string> texts = files::read_text_lines(flags.text);
   Job job(flags.job);
   const Progress progress = job.progress();
-  const Model model(flags.model, model_options(flags.model_flags, flags.job.quiet));
+  const Model model(flags.model, model_options(flags.model_flags, compute_options(flags.job), flags.job.quiet));
   const TextVectors vectors = model.embed(texts, flags.options, progress);
   if (!flags.output.empty()) {
     const std::string content =

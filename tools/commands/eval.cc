@@ -41,7 +41,7 @@ int run_choices(const EvalFlags& flags) {
   options.reference = flags.options.reference;
   options.delimiter = flags.delimiter;
   options.cache = flags.options.cache;
-  options.model = model_options(flags.model_flags, flags.job.quiet);
+  options.model = model_options(flags.model_flags, compute_options(flags.job), flags.job.quiet);
   const ChoiceEvaluation evaluation = [&] {
     Job job(flags.job);
     return evaluate_choices(flags.model, options, job.progress());
@@ -57,7 +57,7 @@ int run_vectors(const EvalFlags& flags) {
     const VectorOptions options{.text_file = *flags.texts,
                                 .reference = *flags.options.reference,
                                 .embed = {.cache_type = flags.options.cache.type},
-                                .model = model_options(flags.model_flags, flags.job.quiet)};
+                                .model = model_options(flags.model_flags, compute_options(flags.job), flags.job.quiet)};
     return compare_vectors(flags.model, options, job.progress());
   }();
   print(flags.json ? vector_comparison_json(comparison) + "\n" : vector_sheet(comparison));
@@ -69,7 +69,7 @@ int evaluate_on(Ranks& ranks, const EvalFlags& flags) {
   const Evaluation evaluation = [&] {
     Job job(job_flags);
     EvaluateOptions options = flags.options;
-    options.model = model_options(flags.model_flags, job_flags.quiet);
+    options.model = model_options(flags.model_flags, compute_options(job_flags), job_flags.quiet);
     options.ranks = &ranks;
     return evaluate(flags.model, options, job.progress());
   }();

@@ -38,8 +38,13 @@ void use_processor(const JobFlags& flags) {
 
 void use_instructions(const JobFlags& flags) {
   if (!flags.target.empty()) use_simd_target(flags.target);
-  use_engine(flags.engine);
-  use_bf16_products(flags.bf16);
+  compute_options(flags);  // what this machine lacks is refused before the work begins
+}
+
+ComputeOptions compute_options(const JobFlags& flags) {
+  const ComputeOptions options = {.float_gemm = parse_float_gemm(flags.engine), .bf16_products = flags.bf16};
+  check_compute_options(options);
+  return options;
 }
 
 void add_page_flags(CLI::App& command, bool& json, bool& verbose) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "ballast/compute_options.h"
 #include "ballast/progress.h"
 #include "ballast/threads.h"
 #include "tools/terminal/interrupt.h"
@@ -28,6 +29,9 @@ void use_processor(const JobFlags& flags);
 
 /// Applies all flags except those of threads, for a program that has its own threads.
 void use_instructions(const JobFlags& flags);
+
+/// Returns what --engine and --bf16 ask for. Throws Error where this machine has no such thing.
+ComputeOptions compute_options(const JobFlags& flags);
 void add_quiet_flag(CLI::App& command, JobFlags& flags);
 
 /// Adds --json, and --verbose for all rows of a table.

@@ -69,13 +69,14 @@ int run_run(const RunFlags& flags) {
         "--system, --history, --thinking, --reply-format, --chat-template and --template-args are for --chat");
   }
   use_processor(flags.job);
-  ModelOptions options = model_options(flags.model_flags, flags.job.quiet);
+  ModelOptions options = model_options(flags.model_flags, compute_options(flags.job), flags.job.quiet);
   options.context = flags.context;
   options.chat_template = flags.chat_template;
   options.generation_config = flags.generation_config;
   ChatHistory history(flags.history, flags.system);
   const Model model(flags.model, options);
-  Generator generator = flags.draft ? Generator(model, Model(*flags.draft)) : Generator(model);
+  Generator generator =
+      flags.draft ? Generator(model, Model(*flags.draft, {.compute = options.compute})) : Generator(model);
   const auto tell_experts = [&] {
     const std::optional<ExpertFigures> experts = model.expert_figures();
     if (experts && !flags.job.quiet) print_message("experts: " + expert_text(*experts) + "\n");

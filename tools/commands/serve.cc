@@ -53,7 +53,7 @@ int run_serve(ServeFlags& flags) {
   const std::string memory_flag = "--cache-memory";
   if (!flags.cache_memory.empty()) flags.options.cache_bytes = parse_bytes(memory_flag, flags.cache_memory);
   flags.options.request_bytes = parse_bytes("--request-memory", flags.request_memory);
-  flags.options.model = model_options(flags.model_flags, flags.job.quiet);
+  flags.options.model = model_options(flags.model_flags, compute_options(flags.job), flags.job.quiet);
   flags.options.model.context = flags.context;
   flags.options.model.chat_template = flags.chat_template;
   flags.options.model.generation_config = flags.generation_config;

@@ -97,6 +97,7 @@ int sweep_on(Ranks& ranks, const SweepFlags& flags) {
   options.ranks = &ranks;
   const Sweep result = [&] {
     Job job(flags_of_rank(flags.job, ranks));
+    options.compute = compute_options(flags.job);
     return sweep(flags.model, flags.output, options, job.progress());
   }();
   if (!ranks.first()) return kExitDone;

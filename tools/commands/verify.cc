@@ -38,7 +38,7 @@ std::string verification_sheet(const Verification& verification) {
 
 int run_verify(const VerifyFlags& flags) {
   use_processor(flags.job);
-  const Verification verification = verify(flags.model, flags.expected, flags.tolerance);
+  const Verification verification = verify(flags.model, flags.expected, flags.tolerance, compute_options(flags.job));
   print(flags.json ? verification_json(verification) + "\n" : verification_sheet(verification));
   if (verification.ok) return kExitDone;
   throw Error(flags.model.string(), "relative error " + format_figure(verification.relative_error) +

@@ -52,9 +52,10 @@ void add_reply_format_flag(CLI::App& command, std::string& format) {
       ->check(one_of(text::reply_format_names()));
 }
 
-ModelOptions model_options(const ModelFlags& flags, bool quiet) {
+ModelOptions model_options(const ModelFlags& flags, const ComputeOptions& compute, bool quiet) {
   ModelOptions options;
   options.activations = flags.activations;
+  options.compute = compute;
   if (!flags.expert_memory.empty()) options.expert_bytes = parse_bytes(kFlag, flags.expert_memory);
   if (!quiet) options.tell = [](const std::string& line) { print_message(line + "\n"); };
   return options;

@@ -28,7 +28,7 @@ void add_chat_template_flag(CLI::App& command, std::filesystem::path& file);
 void add_reply_format_flag(CLI::App& command, std::string& format);
 
 /// Returns options whose notes about loading are printed as messages unless `quiet`. Throws UsageError.
-ModelOptions model_options(const ModelFlags& flags, bool quiet);
+ModelOptions model_options(const ModelFlags& flags, const ComputeOptions& compute, bool quiet);
 
 /// Returns "93.1 % of 1,234 in memory, 1.21 GB read; 32 of 128 experts in 402 MB".
 std::string expert_text(const ExpertFigures& figures);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ballast/error.h"
-#include "kernels/engine.h"
+#include "kernels/float_gemm.h"
 #include "kernels/matrix/quantized_matrix.h"
 #include "quant/rounding/rounding.h"
 #include "with_threads.h"

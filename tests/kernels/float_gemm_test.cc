@@ -1,4 +1,4 @@
-#include "kernels/engine.h"
+#include "kernels/float_gemm.h"
 
 #include <doctest/doctest.h>
 
@@ -15,20 +15,20 @@
 namespace ballast::kernels {
 namespace {
 
-struct EngineCase {
+struct GemmCase {
   std::size_t rows, cols, m;
 };
 
 // Below a tile, between and beyond oneDNN's kernels, depths of one call and of several.
-const EngineCase kEngineCases[] = {{1, 1, 13},   {3, 2, 16},     {17, 15, 13},   {33, 31, 64},   {65, 63, 25},
-                                   {1, 515, 70}, {200, 24, 131}, {40, 1030, 29}, {96, 2050, 65}, {515, 7, 301}};
+const GemmCase kGemmCases[] = {{1, 1, 13},   {3, 2, 16},     {17, 15, 13},   {33, 31, 64},   {65, 63, 25},
+                               {1, 515, 70}, {200, 24, 131}, {40, 1030, 29}, {96, 2050, 65}, {515, 7, 301}};
 
 struct Products {
   std::vector<float> weights, src, bias;
   EncodedFloats encoded;
   FloatMatrix matrix;
 
-  Products(const EngineCase& shape, FloatType type)
+  Products(const GemmCase& shape, FloatType type)
       : weights(random_floats(shape.rows * shape.cols, 1)),
         src(random_floats(shape.m * shape.cols, 2)),
         bias(random_floats(shape.rows, 3)),
@@ -36,46 +36,36 @@ struct Products {
         matrix{encoded.data(), type, shape.rows, shape.cols} {}
 
   /// Of the first m rows, onto ones.
-  std::vector<float> of(std::size_t m, bool bf16 = false) const {
+  std::vector<float> of(std::size_t m, const ComputeOptions& compute) const {
     std::vector<float> dst(m * (matrix.rows + 1), 1.0F);
     const FloatOutput output[] = {
         {.matrix = &matrix, .bias = bias.data(), .dst = dst.data(), .stride = matrix.rows + 1, .accumulate = true}};
-    if (bf16) {
-      matmul_bf16(output, src.data(), m);
-    } else {
-      matmul(output, src.data(), m);
-    }
+    matmul(output, src.data(), m, compute);
     return dst;
   }
 };
 
-/// Leaves engines as they were.
-struct Restored {
-  ~Restored() { use_engine("auto"); }
-};
+constexpr ComputeOptions kBf16 = {.bf16_products = true};
 
 bool has(FloatType type) {
-  const Engine* engine = onednn_engine();
-  if (engine != nullptr && engine->supports(type) && (type != FloatType::kF32 || own_tile_fuses())) return true;
+  const FloatGemm* gemm = onednn_gemm();
+  if (gemm != nullptr && gemm->supports(type) && (type != FloatType::kF32 || own_tile_fuses())) return true;
   MESSAGE("not tested: oneDNN is not built in, or has no such products here");
   return false;
 }
 
 TEST_CASE("oneDNN comes to the bits of ballast's own tiles") {
   if (!has(FloatType::kF32)) return;
-  const Restored restored;
   for (const FloatType type : {FloatType::kF32, FloatType::kF16, FloatType::kBF16}) {
-    for (const EngineCase& shape : kEngineCases) {
+    for (const GemmCase& shape : kGemmCases) {
       CAPTURE(shape.rows);
       CAPTURE(shape.cols);
       CAPTURE(shape.m);
       const Products products(shape, type);
-      use_engine("ballast");
-      REQUIRE(engine_of_floats(shape.m) == nullptr);
-      const std::vector<float> own = products.of(shape.m);
-      use_engine("onednn");
-      REQUIRE(engine_of_floats(shape.m) == onednn_engine());
-      CHECK(products.of(shape.m) == own);
+      REQUIRE(float_gemm_for(shape.m, FloatGemmChoice::kBallast) == nullptr);
+      REQUIRE(float_gemm_for(shape.m, FloatGemmChoice::kOneDnn) == onednn_gemm());
+      const std::vector<float> own = products.of(shape.m, {.float_gemm = FloatGemmChoice::kBallast});
+      CHECK(products.of(shape.m, {.float_gemm = FloatGemmChoice::kOneDnn}) == own);
     }
   }
 }
@@ -88,7 +78,7 @@ TEST_CASE("products rounded to BF16 are those of rounded values") {
     return values;
   };
   for (const FloatType type : {FloatType::kF32, FloatType::kF16, FloatType::kBF16}) {
-    for (const EngineCase& shape : kEngineCases) {
+    for (const GemmCase& shape : kGemmCases) {
       CAPTURE(shape.rows);
       CAPTURE(shape.cols);
       const Products products(shape, type);
@@ -99,7 +89,7 @@ TEST_CASE("products rounded to BF16 are those of rounded values") {
         std::vector<float> expected(m * (shape.rows + 1), 0.0F);
         reference::matmul(weights, shape.rows, shape.cols, src.data(), m, products.bias.data(), expected.data(),
                           shape.rows + 1);
-        const std::vector<float> actual = products.of(m, true);
+        const std::vector<float> actual = products.of(m, kBf16);
         for (std::size_t i = 0; i < actual.size(); ++i) {
           REQUIRE(std::fabs(actual[i] - 1.0F - expected[i]) <= 3e-7 * static_cast<double>(8 + shape.cols));
         }
@@ -112,13 +102,13 @@ TEST_CASE("rows of BF16 products depend neither on those beside them nor on thre
   if (!has(FloatType::kBF16)) return;
   for (const FloatType type : {FloatType::kF32, FloatType::kF16, FloatType::kBF16}) {
     Products products({150, 1171, 140}, type);
-    const std::vector<float> all = with_threads(1, [&] { return products.of(140, true); });
+    const std::vector<float> all = with_threads(1, [&] { return products.of(140, kBf16); });
     const FloatPanels panels(products.matrix);
     for (const bool in_panels : {false, true}) {
       if (in_panels) products.matrix = panels.matrix();
       for (const std::size_t m : {1, 2, 3, 7, 12, 13, 25, 63, 64, 65, 127, 140}) {
         CAPTURE(m);
-        const std::vector<float> some = with_threads(m % 2 + 1, [&] { return products.of(m, true); });
+        const std::vector<float> some = with_threads(m % 2 + 1, [&] { return products.of(m, kBf16); });
         CHECK(std::equal(some.begin(), some.end(), all.begin()));
       }
     }
@@ -126,34 +116,33 @@ TEST_CASE("rows of BF16 products depend neither on those beside them nor on thre
 }
 
 TEST_CASE("oneDNN multiplies F32 only beside instruction sets that fuse as it does") {
-  const Restored restored;
   const bool has_onednn = engines().size() > 1;
   for_every_target([&] {
     CHECK((engines().size() > 1) == (has_onednn && own_tile_fuses()));
-    if (!own_tile_fuses()) CHECK_THROWS_AS(use_engine("onednn"), Error);
+    if (!own_tile_fuses()) {
+      CHECK_THROWS_AS(parse_float_gemm("onednn"), Error);
+      CHECK_THROWS_AS(check_compute_options({.float_gemm = FloatGemmChoice::kOneDnn}), Error);
+    }
   });
   if (!has_onednn) return;
-  use_engine("onednn");
-  for_every_target([] { CHECK((engine_of_floats(100) != nullptr) == own_tile_fuses()); });
+  for_every_target([] { CHECK((float_gemm_for(100, FloatGemmChoice::kOneDnn) != nullptr) == own_tile_fuses()); });
 }
 
-TEST_CASE("engines are chosen by name, and by time where none is named") {
-  const Restored restored;
+TEST_CASE("float GEMM is chosen by name, and by time where none is named") {
   CHECK(engines().front() == "ballast");
-  CHECK(test::error_message([] { use_engine("abacus"); }) ==
+  CHECK(test::error_message([] { parse_float_gemm("abacus"); }) ==
         test::Contains("engine 'abacus': there are auto, ballast"));
+  CHECK(parse_float_gemm("auto") == FloatGemmChoice::kFastest);
   for (const std::string& name : engines()) {
-    use_engine(name);
-    for (const EngineChoice& choice : engine_choices()) CHECK(choice.engine == name);
+    for (const EngineChoice& choice : engine_choices(parse_float_gemm(name))) CHECK(choice.engine == name);
   }
-  use_engine("auto");
   std::size_t tokens = 0;
-  for (const EngineChoice& choice : engine_choices()) {
+  for (const EngineChoice& choice : engine_choices(FloatGemmChoice::kFastest)) {
     CHECK(choice.tokens > tokens);
     tokens = choice.tokens;
     CHECK(choice.speed > 0);
     CHECK(choice.engine == (choice.speed > kSpeedWorthACopy ? engines().back() : engines().front()));
-    CHECK((engine_of_floats(tokens) == nullptr) == (choice.engine == "ballast"));
+    CHECK((float_gemm_for(tokens, FloatGemmChoice::kFastest) == nullptr) == (choice.engine == "ballast"));
   }
 }
 

@@ -1,4 +1,4 @@
-// oneDNN's micro-kernels as an engine: the products of one core, compiled for their shape when it is first met.
+// oneDNN's micro-kernels as a FloatGemm: the products of one core, compiled for their shape when it is first met.
 #include <compare>
 #include <cstddef>
 #include <map>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ballast/error.h"
-#include "kernels/engine.h"
+#include "kernels/float_gemm.h"
 #include "kernels/onednn/onednn_library.h"
 
 namespace ballast::kernels {
@@ -68,9 +68,9 @@ class Kernel {
   std::size_t scratch_bytes_ = 0;
 };
 
-class OneDnnEngine final : public Engine {
+class OneDnnGemm final : public FloatGemm {
  public:
-  explicit OneDnnEngine(const OneDnnLibrary& library)
+  explicit OneDnnGemm(const OneDnnLibrary& library)
       : library_(library),
         multiplies_f32_(multiplies(FloatType::kF32)),
         multiplies_bf16_(multiplies(FloatType::kBF16)) {}
@@ -81,7 +81,7 @@ class OneDnnEngine final : public Engine {
     return type == FloatType::kF32 ? multiplies_f32_ : type == FloatType::kBF16 && multiplies_bf16_;
   }
 
-  void multiply(FloatType type, const EngineTile& tile) const override {
+  void multiply(FloatType type, const FloatGemmTile& tile) const override {
     const std::size_t bytes = float_type_bytes(type);
     std::size_t first = 0;
     for (std::size_t rows = kMostRows; rows > 0; rows /= 2) {
@@ -123,12 +123,12 @@ class OneDnnEngine final : public Engine {
 
 }  // namespace
 
-const Engine* onednn_engine() {
-  static const std::optional<OneDnnEngine> engine = [] {
+const FloatGemm* onednn_gemm() {
+  static const std::optional<OneDnnGemm> gemm = [] {
     const OneDnnLibrary* library = onednn_library();
-    return library == nullptr ? std::optional<OneDnnEngine>() : std::optional<OneDnnEngine>(std::in_place, *library);
+    return library == nullptr ? std::optional<OneDnnGemm>() : std::optional<OneDnnGemm>(std::in_place, *library);
   }();
-  return engine ? &*engine : nullptr;
+  return gemm ? &*gemm : nullptr;
 }
 
 }  // namespace ballast::kernels
