@@ -16,7 +16,7 @@ namespace ballast::model {
 
 namespace {
 
-/// Whether a role's matrix is only looked up in.
+/// Returns whether a role's matrix is used only for look-ups.
 bool is_looked_up(Role role, const ModelSpec& spec) {
   return role == Role::kPositionEmbedding || role == Role::kTokenTypeEmbedding ||
          (role == Role::kEmbedding && !spec.tied_embeddings);
@@ -40,7 +40,7 @@ BlockParts parts_of(const ModelSource& source, std::size_t layer, FloatLayout la
   return parts;
 }
 
-/// Experts that leave nothing of the file in memory but what is made of it.
+/// Returns a loader that keeps only the packed experts in memory, not the file's pages.
 ExpertLoader expert_loader(const ModelSource& source, FloatLayout layout) {
   const auto load = [&source, layout](std::size_t layer, std::size_t expert) {
     BlockParts parts = parts_of(source, layer, layout);
@@ -90,7 +90,7 @@ std::size_t expert_elements(const ModelSpec& spec, std::size_t layer, bool biase
   return elements;
 }
 
-/// The source as the options want it, for sequences of so many tokens.
+/// Prepares the source by the options, for sequences of this many tokens.
 std::unique_ptr<ModelSource> prepared(std::unique_ptr<ModelSource> source, const ModelOptions& options) {
   source->set_compute(options.compute);
   source->set_code_activations(options.activations);
@@ -126,10 +126,10 @@ Model::Model(std::unique_ptr<ModelSource> source, FloatLayout layout, const Mode
     blocks_[layer] = assemble_block(spec(), layer, parts);
   };
   if (kernels::memory_nodes() > 1) {
-    // Each thread writes, and so gets near it, its share of a matrix.
+    // Each thread writes its share of a matrix, and so places it in near memory.
     for (std::size_t layer = 0; layer < layers; ++layer) load(layer);
   } else {
-    // A thread per block, because a block has too many small parts for all threads to meet at each.
+    // One thread per block, because a block has too many small parts for all threads to synchronize at each.
     kernels::TaskFailure failure;
     kernels::parallel_tasks(layers, kernels::available_threads(),
                             [&](std::size_t layer, std::size_t) { failure.keep(layer, [&] { load(layer); }); });
@@ -196,7 +196,7 @@ bool Model::cut_pass(std::span<const SequenceTokens> batch, Workspace& workspace
   workspace.pieces_.clear();
   workspace.batch_.clear();
   std::size_t tokens = 0;
-  std::size_t output_row = 0;  // of the sequence's first wanted token
+  std::size_t output_row = 0;  // for the sequence's first wanted token
   for (std::size_t i = 0; i < batch.size() && tokens < kPassTokens; output_row += batch[i++].wanted) {
     const std::size_t first = workspace.done_[i];
     const std::size_t left = batch[i].tokens.size() - first;

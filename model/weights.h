@@ -1,4 +1,4 @@
-// Weights of a loaded model, ready to be multiplied.
+// Weights of a loaded model in the kernels' formats.
 #ifndef BALLAST_MODEL_WEIGHTS_H_
 #define BALLAST_MODEL_WEIGHTS_H_
 
@@ -21,17 +21,17 @@
 
 namespace ballast::model {
 
-/// A float matrix that is a view of a mapped file, or of what is beside it: values when the file's had to be decoded, a
-/// copy when the file shall not be needed again, panels when few tokens shall be fast.
+/// A float matrix that is a view of a mapped file, or owns memory: decoded values if the file's must be decoded, a copy
+/// if the file should not be needed again, panels if single tokens should be fast.
 struct FloatMatrixHolder {
   kernels::FloatMatrix matrix;
   std::vector<float> owned;
-  std::vector<std::byte> copied;  ///< of the file, in the matrix's type
+  std::vector<std::byte> copied;  ///< from the file, in the matrix's type
   std::optional<kernels::FloatPanels> panels;
   ComputeOptions compute{};  ///< how it is multiplied
 };
 
-/// y = W x + b, in whatever form W is stored.
+/// A linear, y = W x + b, with W in any format.
 struct Linear {
   std::string name;  ///< "model.layers.0.self_attn.q_proj"
   std::variant<FloatMatrixHolder, kernels::QuantizedMatrix> weights;
@@ -40,35 +40,35 @@ struct Linear {
 
   std::size_t rows() const;
   std::size_t cols() const;
-  std::size_t bytes() const;     ///< that one token's product reads
+  std::size_t bytes() const;     ///< read by one token's product
   std::size_t elements() const;  ///< of matrix and bias
 };
 
-/// Whether it is read from a mapped file whenever it is used.
+/// Returns whether it is read from a mapped file whenever it is used.
 bool lies_in_file(const Linear& linear);
 
-/// The same with a plain matrix in panels, a copy of it; one that is quantized stays as it is.
+/// Returns the linear with a plain matrix copied to panels; a quantized one is not changed.
 Linear in_panels(Linear linear);
 
-/// The same with a plain matrix that lies in a mapped file copied out of it, in its own type.
+/// Returns the linear with a plain matrix in a mapped file copied to memory, in its own type.
 Linear in_own_memory(Linear linear);
 
-/// Where one linear of a group writes: rows `stride` floats apart.
+/// The output of one linear of a group: rows `stride` floats apart.
 struct LinearOutput {
   const Linear* linear = nullptr;
   float* dst = nullptr;
   std::size_t stride = 0;
-  bool accumulate = false;       ///< add to dst, which may not be a part of what is read
+  bool accumulate = false;       ///< add to dst, which must not be a part of the input
   const Linear* gate = nullptr;  ///< dst = activation(gate(x)) * linear(x): where multiplied_by_gate
   Activation activation = Activation::kSilu;
 };
 
-/// Whether a linear and its gate are multiplied as one.
+/// Returns whether a linear and its gate are multiplied in one call.
 bool multiplied_by_gate(const Linear& linear, const Linear& gate);
 
-/// Rows of `cols` values that linears read. They may be made while they are read, so that what makes them (a norm, an
-/// activation) is no pass of its own. Making may use up what they are made from: rows are read once, by source() or
-/// all().
+/// Rows of `cols` values that linears read. They may be computed while they are read, so that their computation (a
+/// norm, an activation) needs no separate pass. Computing them may overwrite its input, so rows are read once, by
+/// source() or all().
 class LinearRows {
  public:
   /// Dense rows in memory.
@@ -81,7 +81,7 @@ class LinearRows {
   const kernels::RowSource& source() const { return source_; }
   const float* all(std::size_t count) const;
 
-  /// The same rows in memory.
+  /// Returns the same rows in memory.
   LinearRows in_memory(std::size_t count) const { return {all(count), cols_}; }
 
  private:
@@ -95,14 +95,14 @@ class LinearRows {
 void apply(std::span<const LinearOutput> outputs, const LinearRows& rows, const StepRows& step,
            kernels::QuantizedActivations& scratch);
 
-/// A linear that reads a run of rows of its own out of many.
+/// A linear that reads its own range of rows.
 struct LinearOfRows {
   LinearOutput output;
   std::size_t first = 0;
   std::size_t count = 0;
 };
 
-/// Whether linears, and their gates, want their rows in the same quantized form: apply_ragged's precondition.
+/// Returns whether linears, and their gates, need their rows in the same quantized format: apply_ragged's precondition.
 bool want_same_form(std::span<const LinearOfRows> linears);
 
 /// Runs linears that each read a run of the rows, which `step` describes, as one parallel call. The results are the
@@ -113,11 +113,11 @@ void apply_ragged(std::span<const LinearOfRows> linears, const LinearRows& rows,
 /// Row `row` of a matrix in F32: an embedding look-up. dst is [cols].
 void decode_row(const Linear& linear, std::size_t row, float* dst);
 
-/// A norm with all that it needs; a model may lack it, then its gain is empty.
+/// A norm with its parameters; without a gain the model has no such norm.
 struct Norm {
   NormSpec::Kind kind = NormSpec::Kind::kRms;
   float epsilon = 1e-5F;
-  std::vector<float> gain;  ///< what the normalized value is multiplied with
+  std::vector<float> gain;  ///< multiplies the normalized value
   std::vector<float> bias;  ///< or empty
 
   std::size_t elements() const { return gain.size() + bias.size(); }
@@ -134,15 +134,15 @@ struct MlpWeights {
 struct ExpertWeights {
   Linear router;
   std::vector<float> correction;             ///< [experts], or empty
-  std::vector<MlpWeights> experts;           ///< or none of them, where there is a store
+  std::vector<MlpWeights> experts;           ///< empty if there is a store
   std::shared_ptr<const ExpertStore> store;  ///< null: all experts are in memory
   std::optional<MlpWeights> shared;
   std::optional<Linear> shared_router;
-  Norm shared_post_norm;  ///< of what the shared MLP returns
+  Norm shared_post_norm;  ///< of the shared MLP's output
   Norm post_norm;         ///< of the experts' sum
 };
 
-/// Of TokenInputSpec, what a layer has.
+/// A layer's weights of TokenInputSpec.
 struct TokenInputWeights {
   Linear gate, output;
   Norm post_norm;
@@ -150,14 +150,14 @@ struct TokenInputWeights {
 
 /// Move-only.
 struct BlockWeights {
-  Norm attention_norm;  ///< of what the mixer reads or has added; the gain of a norm that there is not is empty
+  Norm attention_norm;  ///< of the mixer's input, or of the sum with its output; without a gain: no norm
   std::unique_ptr<const Mixer> mixer;
-  Norm attention_post_norm;  ///< of what the mixer returns
+  Norm attention_post_norm;  ///< of the mixer's output
   Norm mlp_norm;
   std::variant<std::monostate, MlpWeights, ExpertWeights> mlp;  ///< monostate: the layer has none
   Norm mlp_post_norm;
   std::optional<TokenInputWeights> token_inputs;
-  float scale = 1.0F;  ///< of the residual stream after the block
+  float scale = 1.0F;  ///< on the residual stream after the block
 };
 
 /// Calls visit(linear, role) for every linear of an MLP.
@@ -189,7 +189,7 @@ void for_each_linear(const BlockWeights& block, const Visit& visit) {
   }
 }
 
-/// How many of a layer's linears of this role one token passes, on average, over how many there are.
+/// Returns how many of a layer's linears of this role one token passes, on average, divided by their number.
 inline double token_share(const LayerSpec& layer, Role role) {
   return role_row(role).place == RoleRow::Place::kExpert ? layer.mlp.expert_share() : 1.0;
 }

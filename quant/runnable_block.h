@@ -1,4 +1,4 @@
-// A block of a conversion under way as something that runs, so that conversion can see what it does to activations.
+// Makes a block of a conversion in progress runnable, so that its effect on activations can be measured.
 #ifndef BALLAST_QUANT_RUNNABLE_BLOCK_H_
 #define BALLAST_QUANT_RUNNABLE_BLOCK_H_
 
@@ -37,19 +37,20 @@ ActivationRounding run_with_int16(const WorkingLinear& linear);
 /// packing integers.
 ActivationRounding run_decoded(const WorkingLinear& linear);
 
-/// For what is measured over so many tokens: where single errors do not show, floats are multiplied in BF16 if the
-/// processor does that.
+/// Returns those for measurements over this many tokens: where single errors do not show, floats are multiplied in BF16
+/// if the processor supports it.
 ActivationRoundings rounding_over_tokens(std::size_t tokens);
 
 /// Of a recipe's model, for what is measured over so many tokens after its blocks: INT8 as the recipe has it; what
 /// reads INT16 as in rounding_over_tokens.
 ActivationRoundings activation_roundings_over_tokens(const Recipe& recipe, std::size_t tokens);
 
-/// The parts of `block`, which must outlive what is made of them. `spec` is the one after the passes so far.
+/// Returns the parts of `block`, which must outlive the objects created from them. `spec` is the one after the passes
+/// so far.
 model::BlockParts runnable_parts(const WorkingBlock& block, const ModelSpec& spec,
                                  const ActivationRoundings& activations);
 
-/// What `front` has in front of the blocks, to be kept: where blocks ask it for token inputs, with weights of its own.
+/// Returns the embedding of `front`; if blocks need it for token inputs, with its own weights.
 std::shared_ptr<const model::Embedding> runnable_embedding(const WorkingBlock& front, const ModelSpec& spec,
                                                            const ActivationRoundings& activations);
 

@@ -1,4 +1,4 @@
-// What the passes of a conversion work on: a block's weights in F32, and what is known about them.
+// The blocks that the passes of a conversion change: weights in F32, and their statistics.
 #ifndef BALLAST_QUANT_WORKING_BLOCK_H_
 #define BALLAST_QUANT_WORKING_BLOCK_H_
 
@@ -30,7 +30,7 @@ struct WorkingLinear {
   std::string name;
   std::size_t rows = 0;
   std::size_t cols = 0;
-  std::vector<float> values;  ///< [rows][cols]; empty in a plan, and where they are loaded when somebody looks
+  std::vector<float> values;  ///< [rows][cols]; empty in a plan, and if they are loaded on demand
   std::vector<float> bias;    ///< [rows], or empty; in a plan zeros
   float absmax = 0;           ///< bound on |values|; 0 in a plan
   std::uint64_t bytes_before = 0;
@@ -39,14 +39,14 @@ struct WorkingLinear {
   bool free_format = false;  ///< integers that nobody asked for by name: an allocation may choose others
   ActivationType activations = ActivationType::kInt16;  ///< what its input becomes when its weights are codes
   std::vector<std::int32_t> outlier_columns;
-  std::optional<DType> scale_type{};       ///< of its scales, where the files decide; else the values do
+  std::optional<DType> scale_type{};       ///< of its scales, if the files require it; otherwise chosen by the values
   std::optional<RoundedMatrix> quantized;  ///< set by the pass that quantizes
 
-  /// Reads [rows][cols] from the checkpoint; null: they are in `values`, or there are none. Of experts, of which a
-  /// block has too many for all of them to be in memory in F32, and of embeddings, which are as large as all else.
+  /// Reads [rows][cols] from the checkpoint; null: they are in `values`, or there are none. Used for experts, which do
+  /// not all fit into memory in F32, and for embeddings, which are as large as everything else.
   std::function<std::vector<float>()> load{};
   using Change = std::function<void(float* values)>;
-  std::vector<Change> changes{};  ///< that passes have made to what is loaded, in order
+  std::vector<Change> changes{};  ///< by passes, applied in order to loaded values
 
   /// The 16-bit type of scales and outlier columns.
   DType half_type() const;
@@ -54,17 +54,17 @@ struct WorkingLinear {
   /// False in a plan.
   bool has_values() const { return !values.empty() || load != nullptr; }
 
-  /// Changes the values, now or whenever they are loaded: what `change` refers to must be a part of it.
+  /// Changes the values, now or whenever they are loaded: `change` must own everything it refers to.
   void change(Change change);
 
-  /// What `load` reads, as the passes so far have left it.
+  /// Returns the loaded values after the passes so far.
   std::vector<float> loaded() const;
 
   /// The values, given away.
   std::vector<float> take_values() { return load == nullptr ? std::move(values) : loaded(); }
 };
 
-/// The values of a matrix as the passes so far have left them, in memory as long as this is.
+/// The values of a matrix after the passes so far, in memory during the lifetime of this object.
 class LinearValues {
  public:
   explicit LinearValues(const WorkingLinear& linear);
@@ -80,7 +80,7 @@ class LinearValues {
 struct WorkingNorm {
   model::Role role{};
   std::string name;
-  std::vector<float> gain;  ///< what the normalized value is multiplied with: the family's offset is in it
+  std::vector<float> gain;  ///< multiplies the normalized value; includes the family's offset
   std::vector<float> bias;  ///< or empty
   std::uint64_t bytes_before = 0;
 };
@@ -93,13 +93,13 @@ struct WorkingVector {
   std::uint64_t bytes_before = 0;
 };
 
-/// A matrix of one of the experts that a router chooses from.
+/// Returns whether a role is a matrix of a routed expert.
 bool is_routed_expert(model::Role role);
 
-/// A table of vectors that begin the residual stream.
+/// Returns whether a role is a table of vectors that begin the residual stream.
 bool is_embedding(model::Role role);
 
-/// A matrix whose outputs are added to the residual stream.
+/// Returns whether a matrix's outputs are added to the residual stream.
 bool writes_stream(model::Role role);
 
 /// The last linear of an MLP, an expert's, too.
@@ -108,15 +108,15 @@ bool is_down(model::Role role);
 /// One input that linears share. Indices point into the block's lists.
 struct WorkingInput {
   std::vector<std::size_t> readers;
-  std::optional<std::size_t> norm;                  ///< that writes it, when nobody else reads what it writes
-  std::optional<std::size_t> gated_norm{};          ///< of each of its heads, before a gate
-  std::optional<LinearInputStatistics> statistics;  ///< of the input as it is after the passes so far
-  std::shared_ptr<const Hessian> moments{};         ///< the same, in pairs of channels; null when not measured
-  std::shared_ptr<const InputPeaks> peaks{};        ///< where the input becomes INT8; null when not measured
-  std::shared_ptr<const Drift> drift{};             ///< which readers but experts correct; null when not measured
-  /// Of readers that are experts, by their own tokens; null: they share `moments`.
+  std::optional<std::size_t> norm;                  ///< the norm that writes it, if its output has no other readers
+  std::optional<std::size_t> gated_norm{};          ///< the norm of each of its heads, before a gate
+  std::optional<LinearInputStatistics> statistics;  ///< of the input after the passes so far
+  std::shared_ptr<const Hessian> moments{};         ///< of the input, in pairs of channels; null: not measured
+  std::shared_ptr<const InputPeaks> peaks{};        ///< if the input becomes INT8; null: not measured
+  std::shared_ptr<const Drift> drift{};             ///< corrected by readers other than experts; null: not measured
+  /// For readers that are experts, from their own tokens; null: they share `moments`.
   std::shared_ptr<const ExpertMoments> expert_moments{};
-  double routed_share = 1;  ///< of the tokens in `moments`, those that the reader, an expert, has really got
+  double routed_share = 1;  ///< the share of the tokens in `moments` that were routed to the reader, an expert
 };
 
 /// A transformer block, or the part before the first (embeddings) or after the last one (final norm, head).
@@ -139,20 +139,20 @@ struct WorkingBlock {
   /// What the head reads; null where the block has no head, nor an embedding that is one.
   WorkingInput* head_input();
 
-  /// Frees what nobody needs once matrices are rounded: the moments of what they read, and its drift.
+  /// Frees the moments and the drift of inputs, which are not needed after rounding.
   void forget_moments();
 
-  /// Statistics of what one of the block's linears reads, null when there are none.
+  /// Returns the statistics of the input of one of the block's linears, null if there are none.
   ChannelStatistics* input_statistics(const WorkingLinear& reader);
 };
 
-/// Where a conversion's blocks come from. Without `values` nothing of the checkpoint is read: matrices have none, norms
-/// are ones, biases and vectors zeros, and so are statistics where there are none. Passes run on that too, which tells
-/// what the output will look like before any work is done.
+/// Loads a conversion's blocks. Without `values` no tensors are read: matrices have no values, norms are ones, biases
+/// and vectors zeros, and so are missing statistics. Passes run on such blocks, too, which gives the output's sizes
+/// before any work is done.
 class WorkingBlockLoader {
  public:
-  /// `statistics` may be null. `untie_head` gives a model whose head is its embedding a head of its own. Throws Error
-  /// when the statistics belong to another model.
+  /// `statistics` may be null. `untie_head` gives a model whose head is its embedding a separate head. Throws Error if
+  /// the statistics belong to another model.
   WorkingBlockLoader(const model::ModelSource& source, const Statistics* statistics, bool untie_head = false);
 
   /// 0: the embeddings; 1 .. layers: the blocks; layers + 1: final norm and head.

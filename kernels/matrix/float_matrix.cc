@@ -22,7 +22,7 @@ HWY_INLINE hn::VFromD<hn::Rebind<hwy::float16_t, FloatTag>> round_to(hwy::float1
   return hn::DemoteTo(hn::Rebind<hwy::float16_t, FloatTag>(), v);
 }
 
-/// In integers, because the instruction for it flushes denormals.
+/// Rounds with integer operations, because the conversion instruction flushes denormals.
 HWY_INLINE hn::VFromD<hn::Rebind<hwy::bfloat16_t, FloatTag>> round_to(hwy::bfloat16_t, hn::VFromD<FloatTag> v) {
   const hn::RebindToUnsigned<FloatTag> du32;
   const hn::Rebind<std::uint16_t, FloatTag> du16;
@@ -44,7 +44,7 @@ void encode_values(const float* HWY_RESTRICT src, std::size_t count, T* HWY_REST
   if (i < count) hn::StoreN(round_to(T(), hn::LoadN(df, src + i, count - i)), dt, dst + i, count - i);
 }
 
-/// A row as BF16, with a zero after an odd number of columns. Denormals may become 0, as products take them for that.
+/// Rounds a row to BF16; after an odd number of columns comes a zero. Denormals may become 0, as in the products.
 template <class T>
 void round_row(const T* HWY_RESTRICT src, std::size_t cols, hwy::bfloat16_t* HWY_RESTRICT dst) {
   const FloatTag df;
@@ -67,7 +67,7 @@ struct Panel {
   std::size_t rows;
 };
 
-/// Panels are counted through all outputs.
+/// Returns the panel with this index; panels of all outputs are numbered in one sequence.
 Panel panel_at(std::span<const FloatOutput> outputs, std::size_t index) {
   const FloatOutput* output = outputs.data();
   for (; index >= panels_of(*output->matrix); ++output) index -= panels_of(*output->matrix);
@@ -75,13 +75,13 @@ Panel panel_at(std::span<const FloatOutput> outputs, std::size_t index) {
   return {output, row, HWY_MIN(panel_rows(), output->matrix->rows - row)};
 }
 
-/// Its first row, or the panel itself: both begin where as many rows before it end.
+/// Returns the panel's first row, or the panel itself if the weights are in panels: both start at the same offset.
 const std::byte* weights_of(const Panel& panel) {
   const FloatMatrix& matrix = *panel.output->matrix;
   return static_cast<const std::byte*>(matrix.data) + panel.row * matrix.cols * float_type_bytes(matrix.type);
 }
 
-/// A panel in F32, [cols][panel_rows()]: as it lies, or in `scratch`.
+/// Returns a panel in F32, [cols][panel_rows()]: the weights themselves, or a copy in `scratch`.
 const float* decoded_panel(const Panel& panel, float* scratch) {
   const FloatMatrix& matrix = *panel.output->matrix;
   const std::byte* weights = weights_of(panel);
@@ -95,7 +95,7 @@ const float* decoded_panel(const Panel& panel, float* scratch) {
   return scratch;
 }
 
-/// Floats as BF16, in the lower halves of lanes.
+/// Rounds floats to BF16, in the lower halves of lanes.
 template <class T>
 HWY_INLINE hn::VFromD<hn::RebindToUnsigned<FloatTag>> load_rounded(const T* src) {
   const hn::Rebind<hwy::bfloat16_t, FloatTag> dt;
@@ -107,8 +107,8 @@ HWY_INLINE hn::VFromD<hn::RebindToUnsigned<FloatTag>> load_rounded(const hwy::bf
   return hn::PromoteTo(hn::RebindToUnsigned<FloatTag>(), hn::LoadU(hn::Rebind<std::uint16_t, FloatTag>(), bits));
 }
 
-/// `count` columns of a panel, [count][panel_rows()], as BF16 and with two columns of a row side by side in the place
-/// of a float: pairs [(count + 1) / 2][panel_rows()]. After an odd number of columns comes a zero.
+/// Converts `count` columns of a panel, [count][panel_rows()], to BF16, with two columns of a row in the place of one
+/// float: pairs[(count + 1) / 2][panel_rows()]. After an odd number of columns comes a zero.
 template <class T>
 void pair_columns(const T* HWY_RESTRICT columns, std::size_t count, float* HWY_RESTRICT pairs) {
   const FloatTag df;
@@ -123,7 +123,7 @@ void pair_columns(const T* HWY_RESTRICT columns, std::size_t count, float* HWY_R
   }
 }
 
-/// pair_columns of `count` columns of a panel from `first` on. `scratch` is [count][panel_rows()].
+/// Calls pair_columns for `count` columns of a panel from `first` on. `scratch` is [count][panel_rows()].
 void pair_panel(const Panel& panel, std::size_t first, std::size_t count, float* scratch, float* pairs) {
   const FloatMatrix& matrix = *panel.output->matrix;
   const std::size_t columns_before = matrix.in_panels ? first * panel_rows() : first;
@@ -157,7 +157,7 @@ HWY_INLINE void store_products(const Panel& panel, std::size_t token, V c0, V c1
   store_pair(df, c0, c1, panel.rows, dst);
 }
 
-/// At most a tile of tokens with a panel as it lies.
+/// Multiplies at most one tile of tokens with a panel that needs no conversion.
 template <class T>
 HWY_NOINLINE void multiply_tokens(const Panel& panel, const float* src, std::size_t m) {
   const std::size_t cols = panel.output->matrix->cols;
@@ -228,11 +228,12 @@ void multiply_many(std::span<const FloatOutput> outputs, std::size_t panels, con
   failure.rethrow();
 }
 
-/// Columns whose BF16 products are summed before they are added to those before: however many tokens there are, as
-/// where sums are cut decides their last bits. Few enough that a packed part of a panel stays in the first cache.
+/// Number of columns whose BF16 products are summed before the sum is added to the result. It does not depend on the
+/// number of tokens, because it determines the last bits of the sums. It is small enough for a packed part of a panel
+/// to stay in the first-level cache.
 constexpr std::size_t kRoundedColumns = 256;
 
-/// The same with both sides rounded to BF16, for any number of tokens.
+/// Multiplies with both sides rounded to BF16, for any number of tokens.
 void multiply_rounded(std::span<const FloatOutput> outputs, std::size_t panels, const float* src, std::size_t m,
                       std::size_t threads) {
   const FloatGemm& gemm = *onednn_gemm();

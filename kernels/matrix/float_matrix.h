@@ -1,4 +1,5 @@
-// Products of F32 activations with F32, F16 or BF16 weights: where they are (usually a mapped file), or in panels.
+// Products of F32 activations with F32, F16 or BF16 weights, which are read where they are stored (usually a mapped
+// file) or in panels.
 #ifndef BALLAST_KERNELS_MATRIX_FLOAT_MATRIX_H_
 #define BALLAST_KERNELS_MATRIX_FLOAT_MATRIX_H_
 
@@ -22,14 +23,14 @@ struct FloatMatrix {
   FloatType type = FloatType::kF32;
   std::size_t rows = 0;
   std::size_t cols = 0;
-  bool in_panels = false;  ///< as FloatPanels has them
+  bool in_panels = false;  ///< in the order of FloatPanels
 };
 
-/// A copy of a matrix in panels of this machine's tiles: [panels][cols][rows of a panel]; the last one repeats its last
-/// row. A panel is read in order and needs no transposition, which is what products with few tokens wait for.
+/// A copy of a matrix in panels for this machine's tiles: [panels][cols][rows of a panel]; the last panel repeats its
+/// last row. Products read a panel in order and need not transpose it, which limits the speed with few tokens.
 class FloatPanels {
  public:
-  /// A matrix of finite values in rows. Throws std::bad_alloc.
+  /// Copies a matrix of finite values that is stored in rows. Throws std::bad_alloc.
   explicit FloatPanels(const FloatMatrix& rows);
 
   FloatMatrix matrix() const;
@@ -39,10 +40,10 @@ class FloatPanels {
   std::shared_ptr<std::byte[]> memory_;
 };
 
-/// Row `row` of a matrix in F32. dst is [cols].
+/// Decodes row `row` of a matrix to F32. dst is [cols].
 void decode_row(const FloatMatrix& matrix, std::size_t row, float* dst);
 
-/// Where the product with one matrix goes: rows `stride` floats apart.
+/// A matrix to multiply with, and where the products are stored: rows `stride` floats apart.
 struct FloatOutput {
   const FloatMatrix* matrix = nullptr;
   const float* bias = nullptr;  ///< [rows], or null
@@ -56,7 +57,7 @@ struct FloatOutput {
 /// threads. ComputeOptions::bf16_products rounds both sides to BF16 and needs multiplies_bf16() (kernels/float_gemm.h).
 void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m, const ComputeOptions& compute = {});
 
-/// `count` values to F32 and back; to 16 bits ties round to even. Single-threaded.
+/// Converts `count` values to F32 and back; to 16 bits, ties round to even. Single-threaded.
 void to_float(const void* src, FloatType type, std::size_t count, float* dst);
 void from_float(const float* src, std::size_t count, FloatType type, void* dst);
 

@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// One token's integers: codes [planes][padded_cols], scales [groups], negated sums [planes][groups].
+/// The integers of one token: codes [planes][padded_cols], scales [groups], negated sums [planes][groups].
 struct TokenCodes {
   std::int8_t* codes;
   float* scales;
@@ -78,7 +78,8 @@ void quantize_row(const RowSource& rows, std::size_t token, float* scratch, Quan
 }
 
 void quantize(const RowSource& rows, QuantizedActivations::Storage& s) {
-  // Neighbours go to one thread: what they write shares cache lines (one token a task took four times as long).
+  // A thread gets neighbouring tokens, because their results share cache lines (tasks of one token took four times as
+  // long).
   constexpr std::size_t kTokensOfTask = 8;
   const std::size_t threads = threads_for(s.m * s.layout.cols);
   const TokenPartitions partitions(s.m, threads);

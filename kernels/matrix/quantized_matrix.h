@@ -28,14 +28,14 @@ struct ActivationQuantization {
   bool operator==(const ActivationQuantization&) const = default;
 };
 
-/// Gives rows one at a time, so that what makes them need not be a pass of its own. Does not own what it refers to.
+/// Provides rows one at a time, so that they can be computed when they are read. Does not own the data.
 class RowSource {
  public:
-  /// Dense rows that lie in memory, [][cols].
+  /// Refers to dense rows in memory, [][cols].
   RowSource(const float* rows, std::size_t cols) : context_(rows), cols_(cols) {}
 
-  /// make(row, scratch) returns row `row`, or writes its `cols` values to `scratch` and returns that. Called from
-  /// several threads.
+  /// `make(row, scratch)` returns row `row`, or writes its `cols` values to `scratch` and returns `scratch`. Called
+  /// from several threads.
   template <class Make>
   explicit RowSource(const Make& make)
       : context_(&make), make_([](const void* context, std::size_t row, float* scratch) {
@@ -43,9 +43,9 @@ class RowSource {
         }) {}
 
   template <class Make>
-  explicit RowSource(const Make&& make) = delete;  // it would be gone before it is called
+  explicit RowSource(const Make&& make) = delete;  // a temporary would be destroyed before it is called
 
-  /// All rows, when they lie in memory; else null.
+  /// Returns all rows if they are in memory, else null.
   const float* in_memory() const { return make_ == nullptr ? static_cast<const float*>(context_) : nullptr; }
 
   const float* row(std::size_t row, float* scratch) const {
@@ -78,14 +78,14 @@ class QuantizedActivations {
   std::unique_ptr<Storage> storage_;
 };
 
-/// Owner of a quantized matrix in the layout of the machine's kernels. Immutable once built.
+/// A quantized matrix in the layout of this machine's kernels, with its memory. Immutable once built.
 class QuantizedMatrix {
  public:
   /// Repacks on all threads. The view's memory is not needed afterwards. Preconditions (checked by the loader): sizes
-  /// agree, scales are finite, outlier columns ascend and lie in range.
+  /// agree, scales are finite, outlier columns ascend and are in range.
   explicit QuantizedMatrix(const QuantizedView& view);
 
-  /// The same from rows in another layout.
+  /// Does the same for rows in another layout.
   QuantizedMatrix(const CodeLayout& form, const QuantizedRowReader& read);
   ~QuantizedMatrix();
   QuantizedMatrix(QuantizedMatrix&&) noexcept;
@@ -93,12 +93,12 @@ class QuantizedMatrix {
 
   std::size_t rows() const;
   std::size_t cols() const;
-  std::size_t bytes() const;  ///< memory held; what one token's product streams
+  std::size_t bytes() const;  ///< memory used; a product with one token reads all of it
 
   /// Returns how activations must be quantized to be multiplied with this matrix.
   ActivationQuantization activation_quantization(ActivationType type, bool scale_per_group) const;
 
-  /// Row `row` in F32, outlier columns included, for embedding look-ups. dst is [cols].
+  /// Decodes row `row` to F32, with outlier columns, for embedding lookups. dst is [cols].
   void decode_row(std::size_t row, float* dst) const;
 
   struct Storage;
@@ -109,8 +109,8 @@ class QuantizedMatrix {
 };
 
 /// One matrix's part of a product: dst[i][r] = bias[r] + sum_c src[i][c] * w[r][c], or that added to dst. With a gate,
-/// a matrix of as many rows, dst[i][r] = activation(gate's product with src) * that. Of some of the tokens only, where
-/// that is said: i then counts from the first of these.
+/// which is a matrix with the same number of rows, dst[i][r] = activation(gate's product with src) * that. If only some
+/// of the tokens are multiplied, i counts from the first of them.
 struct QuantizedOutput {
   static constexpr std::size_t kAllTokens = ~std::size_t{0};
 
@@ -123,12 +123,12 @@ struct QuantizedOutput {
   const float* gate_bias = nullptr;  ///< as bias
   Activation activation = Activation::kSilu;
   std::size_t first_token = 0;
-  std::size_t tokens = kAllTokens;  ///< from that one on
+  std::size_t tokens = kAllTokens;  ///< from first_token on
 };
 
-/// Multiplies the same activations with several matrices at once, each of which must want them in the format that they
-/// have. Codes multiply in INT32 within a group; groups and outlier columns are summed in F32. The result for a token
-/// depends neither on the tokens beside it nor on the number of threads.
+/// Multiplies the same activations with several matrices at once, all of which must take the format that the
+/// activations have. Codes multiply in INT32 within a group; groups and outlier columns are summed in F32. The result
+/// for a token depends neither on the other tokens nor on the number of threads.
 void matmul(const QuantizedActivations& src, std::span<const QuantizedOutput> outputs);
 
 }  // namespace ballast::kernels

@@ -1,4 +1,4 @@
-// What is told of a conversion when it is done.
+// The report of a complete conversion.
 #ifndef BALLAST_QUANT_CONVERSION_CONVERSION_REPORT_H_
 #define BALLAST_QUANT_CONVERSION_CONVERSION_REPORT_H_
 
@@ -16,14 +16,14 @@
 
 namespace ballast::quant {
 
-/// Counts the modules of a model, alike ones as one.
+/// Counts the modules of a model, equal ones as one.
 class ModuleTally {
  public:
   explicit ModuleTally(const ModelFormat& format) : format_(format) {}
 
   void add(const ModulePlan& module);
 
-  /// With what an allocation expected of each matrix, unless it is null.
+  /// Includes the expected costs of an allocation, unless it is null.
   std::vector<TensorGroupReport> groups(const Allocation* allocation) const;
 
   /// Matrices by format.

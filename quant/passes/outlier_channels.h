@@ -1,4 +1,4 @@
-// Which channels of an input cost most when they are rounded with the others.
+// Finds the channels of an input that are most expensive to round with the others.
 #ifndef BALLAST_QUANT_PASSES_OUTLIER_CHANNELS_H_
 #define BALLAST_QUANT_PASSES_OUTLIER_CHANNELS_H_
 
@@ -18,7 +18,7 @@ std::vector<std::int32_t> outlier_channels(const ChannelStatistics& channels, do
 /// Whether a linear of this format has outlier columns: 8-bit weights beside float activations need none.
 bool keeps_outliers(const WeightFormat& format, ActivationType activations);
 
-/// Whether a recipe of fixed formats has any.
+/// Returns whether a recipe of fixed formats has any.
 bool splits_outliers(const Recipe& recipe);
 
 }  // namespace ballast::quant

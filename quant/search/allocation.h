@@ -1,4 +1,4 @@
-// Which format each matrix gets when the whole model has to fit into a number of bytes.
+// Chooses a format for each matrix so that the whole model fits into a number of bytes.
 #ifndef BALLAST_QUANT_SEARCH_ALLOCATION_H_
 #define BALLAST_QUANT_SEARCH_ALLOCATION_H_
 
@@ -32,14 +32,13 @@ struct MatrixChoice {
   std::size_t rows = 0;
   std::vector<FormatOption> options;  ///< at least one
   std::uint64_t column_bytes = 0;     ///< of each column kept in 16 bits
-  /// Divergence that leaving a column out saves besides, because the activations of the others then have a finer grid.
-  /// [cols], or empty.
+  /// Additional divergence that leaving a column out saves, because the activations of the others then have a finer
+  /// grid. [cols], or empty.
   std::vector<float> outlier_gains;
 };
 
-/// Matrices that read the same values. Their formats must have one group size and they keep the same columns in 16
-/// bits, because their input is quantized once. Blocks of a GGUF have no group size here: each matrix has its input
-/// rounded for itself.
+/// Matrices that read the same input. Their formats must have one group size and the same 16-bit columns, because their
+/// input is quantized once. Blocks of a GGUF have no group size here: each matrix's input is rounded separately.
 struct InputChoice {
   std::size_t cols = 0;
   std::vector<MatrixChoice> matrices;
@@ -71,12 +70,12 @@ struct Allocation {
 /// most `share` of all multiply-adds that read rounded inputs.
 void assign_int16_activations(std::vector<InputChoice>& inputs, double share);
 
-/// The choice of the smallest sum of costs within `budget` bytes, by Lagrange's method: at a price per byte each input
-/// chooses for itself; the price is what the budget leaves. What then is left is spent on the best single changes that
-/// fit. Deterministic. Throws Error naming the least bytes when nothing fits.
+/// Returns the choice with the smallest sum of costs within `budget` bytes, by Lagrange's method: at a price per byte
+/// each input chooses independently; the price is found from the budget. The remaining bytes are spent on the best
+/// single changes that fit. Deterministic. Throws Error naming the smallest possible size if nothing fits.
 Allocation allocate(const std::vector<InputChoice>& inputs, std::uint64_t budget);
 
-/// Gives the matrices of a block what was chosen for them.
+/// Sets the chosen formats of a block's matrices.
 void apply_allocation(const Allocation& allocation, WorkingBlock& block);
 
 /// Gives a plan's matrices the formats and numbers of columns that were chosen for them.

@@ -1,4 +1,4 @@
-// Which format a recipe gives to each matrix.
+// Chooses the format of each matrix by a recipe.
 #ifndef BALLAST_QUANT_SEARCH_FORMAT_CHOOSER_H_
 #define BALLAST_QUANT_SEARCH_FORMAT_CHOOSER_H_
 
@@ -12,11 +12,11 @@
 
 namespace ballast::quant {
 
-/// Of each layer, whether a norm makes single channels of what its MLP returns large; empty where the recipe does not
-/// care.
+/// Returns for each layer whether a norm makes single channels of its MLP's output large; empty if the recipe does not
+/// use it.
 std::vector<bool> amplified_layers(const Recipe& recipe, const model::ModelSource& source);
 
-/// Sets the format of every matrix of a block, as the recipe says.
+/// Sets the format of every matrix of a block by the recipe.
 class FormatChooser {
  public:
   /// `amplified` as amplified_layers'.
@@ -41,7 +41,7 @@ class FormatChooser {
   /// Whether a matrix reads INT16 where the recipe's others read INT8.
   bool reads_int16(model::Role role, std::size_t index) const;
 
-  /// Whether what a matrix reads is needed of a prompt's last token alone.
+  /// Returns whether a matrix's input is needed only for a prompt's last token.
   bool reads_last_token_only(model::Role role, std::size_t index) const;
 
   Recipe recipe_;

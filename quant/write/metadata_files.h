@@ -1,4 +1,4 @@
-// What a converted model consists of besides its tensors.
+// The files of a converted model other than its tensors.
 #ifndef BALLAST_QUANT_WRITE_METADATA_FILES_H_
 #define BALLAST_QUANT_WRITE_METADATA_FILES_H_
 
@@ -18,14 +18,15 @@ struct QuantizedModules {
   std::vector<std::string> int16_activations;  ///< those whose input becomes INT16
 };
 
-/// The original's config.json without what it may say of quantized weights.
+/// Returns the original's config.json without fields about quantized weights.
 nlohmann::json unquantized_config(const ModelMetadata& metadata);
 
-/// Writes config.json, recipe.json and the tokenizer's files. `dtype` is the type of what is no matrix. Throws Error.
+/// Writes config.json, recipe.json and the tokenizer's files. `dtype` is the type of everything but matrices. Throws
+/// Error.
 void write_metadata_files(const ModelMetadata& metadata, const QuantizedModules& quantized, DType dtype,
                           const std::filesystem::path& directory);
 
-/// The same with a config.json as it is.
+/// Writes the same with a given config.json.
 void write_model_files(const ModelMetadata& metadata, const nlohmann::json& config,
                        const std::filesystem::path& directory);
 

@@ -98,7 +98,7 @@ TEST_CASE("products rounded to BF16 are those of rounded values") {
   }
 }
 
-TEST_CASE("rows of BF16 products depend neither on those beside them nor on threads, nor on how weights lie") {
+TEST_CASE("rows of BF16 products depend neither on other rows nor on threads nor on the layout of weights") {
   if (!has(FloatType::kBF16)) return;
   for (const FloatType type : {FloatType::kF32, FloatType::kF16, FloatType::kBF16}) {
     Products products({150, 1171, 140}, type);

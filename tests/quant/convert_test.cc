@@ -39,7 +39,7 @@ ConvertOptions options_for(const std::string& scheme) {
   return options;
 }
 
-/// The same with statistics at hand, so that no calibration runs first.
+/// Returns the same options with statistics, so that no calibration runs first.
 ConvertOptions measured_options(const std::string& scheme, const std::string& golden) {
   static const TemporaryDirectory directory;
   const fs::path statistics = directory / golden;
@@ -352,7 +352,7 @@ TEST_CASE("an exact conversion can be converted again") {
   CHECK(conversion_error(directory / "once", measured_options("w8a8", "llama")) <= 0.05);
 }
 
-TEST_CASE("an existing output is kept unless it shall be replaced") {
+TEST_CASE("an existing output is kept unless replacement is requested") {
   const TemporaryDirectory directory;
   convert(golden_model("llama"), directory / "out", options_for("f32"));
   const auto before = files_of(directory / "out");
@@ -365,7 +365,7 @@ TEST_CASE("an existing output is kept unless it shall be replaced") {
   CHECK(files_of(directory / "out") != before);
 }
 
-TEST_CASE("rounding what was rounded before is told with what both have cost") {
+TEST_CASE("rounding a rounded model again is reported with the errors of both") {
   const TemporaryDirectory directory;
   const auto note_of = [&](const char* model, const char* scheme) -> std::string {
     ConvertOptions options = options_for(scheme);
