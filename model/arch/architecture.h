@@ -128,6 +128,9 @@ std::vector<std::string> stored_names(const Architecture& architecture, Role rol
 /// Returns a pattern of TensorNames with its indices filled in.
 std::string fill_in(std::string_view pattern, std::size_t layer, std::size_t expert);
 
+/// Returns the number of runs that the rows of a fused tensor are cut into. `first_rows`: rows of its first part.
+std::size_t run_count(const LayerSpec& layer, FusedTensor::Runs runs, std::size_t first_rows);
+
 }  // namespace ballast::model
 
 #endif  // BALLAST_MODEL_ARCH_ARCHITECTURE_H_

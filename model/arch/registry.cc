@@ -57,6 +57,22 @@ std::string gguf_families() {
   return families;
 }
 
+std::size_t run_count(const LayerSpec& layer, FusedTensor::Runs runs, std::size_t first_rows) {
+  switch (runs) {
+    case FusedTensor::Runs::kRows:
+      return first_rows;
+    case FusedTensor::Runs::kHeads:
+      return layer.attention()->heads;
+    case FusedTensor::Runs::kKeyValueHeads:
+      return layer.attention()->kv_heads;
+    case FusedTensor::Runs::kDeltaKeyHeads:
+      return std::get<GatedDeltaSpec>(layer.mixer).key_heads;
+    case FusedTensor::Runs::kOne:
+      return 1;
+  }
+  return 1;
+}
+
 std::string fill_in(std::string_view pattern, std::size_t layer, std::size_t expert) {
   std::string name(pattern);
   for (const std::size_t index : {layer, expert}) {

@@ -10,7 +10,7 @@
 #include "files/safetensors/safetensors_writer.h"
 #include "formats/float_type.h"
 #include "model/block_structure.h"
-#include "model/source/stored_matrix.h"
+#include "model/source/matrix_location.h"
 #include "quant/write/metadata_files.h"
 
 namespace ballast::quant {

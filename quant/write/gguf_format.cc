@@ -15,7 +15,7 @@
 #include "model/arch/gguf_fields.h"
 #include "model/block_structure.h"
 #include "model/generation_config.h"
-#include "model/source/stored_matrix.h"
+#include "model/source/matrix_location.h"
 #include "text/gguf_fields.h"
 
 namespace ballast::quant {

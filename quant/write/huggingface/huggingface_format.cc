@@ -8,8 +8,8 @@
 #include "ballast/error.h"
 #include "formats/float_type.h"
 #include "model/block_structure.h"
+#include "model/source/matrix_location.h"
 #include "model/source/model_source.h"
-#include "model/source/stored_matrix.h"
 #include "quant/write/metadata_files.h"
 
 namespace ballast::quant {

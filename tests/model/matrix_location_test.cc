@@ -1,4 +1,4 @@
-#include "model/source/stored_matrix.h"
+#include "model/source/matrix_location.h"
 
 #include <doctest/doctest.h>
 
@@ -66,7 +66,7 @@ Rows rows_in(FusedTensor::Runs runs, Role role, const ModelSpec& spec = two_laye
   const StorageLayout layout = {.architecture = &architecture};
   const AttentionSpec& attention = *spec.layers[1].attention();
   const std::size_t stored_rows = (attention.heads + 2 * attention.kv_heads) * 2;
-  const StoredMatrix stored = find_matrix(layout, spec, Names({{"block.1.qkv.weight", stored_rows}}), role, 1, 0);
+  const MatrixLocation stored = find_matrix(layout, spec, Names({{"block.1.qkv.weight", stored_rows}}), role, 1, 0);
   CHECK(stored.module == "block.1.qkv");
   CHECK(stored.stored_rows == stored_rows);
   return stored.rows;
@@ -121,7 +121,7 @@ TEST_CASE("a checkpoint may have the parts by themselves; what is missing is nam
   const Architecture architecture = {.names = kNames, .fused = kFused};
   StorageLayout layout = {.architecture = &architecture};
   const ModelSpec spec = two_layer_spec();
-  const StoredMatrix alone = find_matrix(layout, spec, Names({{"block.1.k.weight", 4}}), Role::kKey, 1, 0);
+  const MatrixLocation alone = find_matrix(layout, spec, Names({{"block.1.k.weight", 4}}), Role::kKey, 1, 0);
   CHECK(alone.module == "block.1.k");
   CHECK(alone.rows.empty());
   CHECK(alone.stored_rows == 4);

@@ -1,20 +1,20 @@
-#include "model/source/stored_matrix.h"
+#include "model/source/matrix_location.h"
 
 #include <algorithm>
 #include <array>
 #include <numeric>
 #include <utility>
 
+#include "model/arch/gguf_storage.h"
 #include "model/block_structure.h"
 #include "model/mixer/attention_kinds.h"
-#include "model/source/tiled_heads.h"
 
 namespace ballast::model {
 
 namespace {
 
-/// A name with each beginning that it may have, its own first. A checkpoint that was saved from a family's bare model,
-/// without a head, has the names without their first word.
+/// Returns a name with each prefix that it may have, its own first. A checkpoint that was saved from a family's bare
+/// model, without a head, has the names without their first word.
 std::vector<std::string> with_all_prefixes(const Architecture& architecture, const std::string& name) {
   constexpr std::array<std::string_view, 4> kBases = {"model.", "transformer.", "gpt_neox.", "backbone."};
   std::vector<std::string> names = {name};
@@ -28,30 +28,14 @@ std::vector<std::string> with_all_prefixes(const Architecture& architecture, con
   return names;
 }
 
-/// Rows that a part has in a matrix of several; none when the layer has no such part.
+/// Returns the rows that a part has in a matrix of several; none when the layer has no such part.
 std::size_t part_rows(const ModelSpec& spec, std::size_t layer, Role part) {
   return has_role(spec, spec.layers[layer], part) ? matrix_shape(spec, layer, part).first : 0;
 }
 
-std::size_t run_count(const ModelSpec& spec, std::size_t index, const FusedTensor& fused) {
-  const LayerSpec& layer = spec.layers[index];
-  switch (fused.runs) {
-    case FusedTensor::Runs::kRows:
-      return part_rows(spec, index, fused.parts.front());
-    case FusedTensor::Runs::kHeads:
-      return layer.attention()->heads;
-    case FusedTensor::Runs::kKeyValueHeads:
-      return layer.attention()->kv_heads;
-    case FusedTensor::Runs::kDeltaKeyHeads:
-      return std::get<GatedDeltaSpec>(layer.mixer).key_heads;
-    default:
-      return 1;
-  }
-}
-
-/// The shared tensor's row for each row of `role`.
+/// Returns the shared tensor's row for each row of `role`.
 std::vector<std::size_t> rows_in_fused(const FusedTensor& fused, const ModelSpec& spec, std::size_t layer, Role role) {
-  const std::size_t runs = run_count(spec, layer, fused);
+  const std::size_t runs = run_count(spec.layers[layer], fused.runs, part_rows(spec, layer, fused.parts.front()));
   std::size_t run_size = 0;
   std::size_t offset = 0;
   for (const Role part : fused.parts) {
@@ -92,11 +76,11 @@ bool rope_is_interleaved(const StorageLayout& layout, const LayerSpec& layer, Ro
   return role == (layer.latent() != nullptr ? Role::kKeyPosition : Role::kKey);
 }
 
-/// Whether a checkpoint has a module of this name; then `stored` says how its tensors are called.
+/// Returns whether a checkpoint has a module of this name, and writes to `stored` how its tensors are named.
 bool take_module(const StorageLayout& layout, const files::Checkpoint& checkpoint, const std::string& name,
-                 bool of_expert, StoredMatrix& stored) {
+                 bool of_expert, MatrixLocation& stored) {
   for (const std::string& candidate : with_all_prefixes(*layout.architecture, name)) {
-    if (layout.foreign != nullptr && layout.foreign->has(checkpoint, candidate)) {
+    if (layout.codec != nullptr && layout.codec->has(checkpoint, candidate)) {
       stored.module = candidate;
       stored.foreign = true;
       stored.transposed = false;
@@ -113,7 +97,7 @@ bool take_module(const StorageLayout& layout, const files::Checkpoint& checkpoin
   return false;
 }
 
-/// Rows (empty: as they are) in another order.
+/// Applies an order to rows (empty: rows in their own order).
 void take_in_order(std::vector<std::size_t> order, std::vector<std::size_t>& rows) {
   if (!rows.empty()) {
     for (std::size_t& row : order) row = rows[row];
@@ -121,28 +105,28 @@ void take_in_order(std::vector<std::size_t> order, std::vector<std::size_t>& row
   rows = std::move(order);
 }
 
-/// The order of a layer's rows and columns, where it is not the forward pass's.
-void set_order(const StorageLayout& layout, const LayerSpec& layer, Role role, std::size_t rows, StoredMatrix& stored) {
-  std::vector<std::size_t> tiled = tiled_head_order(layout, layer, role);
-  if (role == Role::kDeltaOutput) {
-    stored.cols = std::move(tiled);
-  } else if (!tiled.empty()) {
-    take_in_order(std::move(tiled), stored.rows);
+/// Sets the order of the stored rows and columns where it is not that of the forward pass.
+void set_order(const StorageLayout& layout, const LayerSpec& layer, Role role, std::size_t rows,
+               MatrixLocation& stored) {
+  if (layout.gguf) {
+    GgufOrder order = gguf_head_order(*layout.architecture, layer, role);
+    stored.cols = std::move(order.cols);
+    if (!order.rows.empty()) take_in_order(std::move(order.rows), stored.rows);
   }
   if (rope_is_interleaved(layout, layer, role)) take_in_order(undo_rope_interleaving(layer, role, rows), stored.rows);
 }
 
-/// llama.cpp keeps what makes keys and values of a latent vector head by head, the keys' part transposed.
-void set_heads(const LayerSpec& layer, Role role, const files::Checkpoint& checkpoint, StoredMatrix& stored) {
+/// llama.cpp stores the projections of a latent vector to keys and values head by head, the keys' part transposed.
+void set_heads(const LayerSpec& layer, Role role, const files::Checkpoint& checkpoint, MatrixLocation& stored) {
   if (layer.latent() == nullptr || (role != Role::kKey && role != Role::kValue)) return;
   if (checkpoint.tensor(stored.weight()).shape.size() < 3) return;
   stored.heads = layer.latent()->attention.heads;
   stored.transposed = role == Role::kKey;
 }
 
-/// Sizes of heads come from the config: a list of rows is made only for as many as the file really has.
-bool has_stored_rows(const StorageLayout& layout, const StoredMatrix& stored, const files::Checkpoint& checkpoint) {
-  if (stored.foreign) return layout.foreign->stored_rows(checkpoint, stored.module) == stored.stored_rows;
+/// Returns whether the file has as many rows as the config says: only then a list of rows is made.
+bool has_stored_rows(const StorageLayout& layout, const MatrixLocation& stored, const files::Checkpoint& checkpoint) {
+  if (stored.foreign) return layout.codec->stored_rows(checkpoint, stored.module) == stored.stored_rows;
   const Shape shape = checkpoint.tensor(stored.weight()).shape;
   if (stored.heads > 0) return true;  // has no other rows than its own
   const std::size_t first = stored.slices > 0 ? 1 : 0;
@@ -156,27 +140,27 @@ std::string tensor_name(const std::string& module, const std::string& suffix) {
   return module + (module.ends_with('_') ? "" : ".") + suffix;
 }
 
-std::string StoredMatrix::weight() const {
+std::string MatrixLocation::weight() const {
   if (mxfp4) return module + "_blocks";
   return bare ? module : tensor_name(module, "weight");
 }
 
-std::string StoredMatrix::scales() const {
+std::string MatrixLocation::scales() const {
   return module + "_scales";
 }
 
-std::string StoredMatrix::bias() const {
+std::string MatrixLocation::bias() const {
   return bare ? module + "_bias" : tensor_name(module, "bias");
 }
 
-StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, const files::Checkpoint& checkpoint,
-                         Role role, std::size_t layer, std::size_t expert) {
+MatrixLocation find_matrix(const StorageLayout& layout, const ModelSpec& spec, const files::Checkpoint& checkpoint,
+                           Role role, std::size_t layer, std::size_t expert) {
   const Architecture& architecture = *layout.architecture;
   const std::size_t rows = matrix_shape(spec, layer, role).first;
   const RoleRow::Place place = role_row(role).place;
   const bool of_expert = place == RoleRow::Place::kExpert;
   const bool in_block = place == RoleRow::Place::kBlock || of_expert;
-  StoredMatrix stored;
+  MatrixLocation stored;
   stored.stored_rows = rows;
   stored.transposed = architecture.transposed_linears && in_block && !layout.gguf && !layout.written_by_ballast;
 

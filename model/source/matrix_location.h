@@ -1,7 +1,7 @@
-// Where a role's matrix lies in a checkpoint: in a tensor of its own, as rows of one that several roles share, or as
-// one of many that lie in a tensor of three dimensions.
-#ifndef BALLAST_MODEL_SOURCE_STORED_MATRIX_H_
-#define BALLAST_MODEL_SOURCE_STORED_MATRIX_H_
+// The location of a role's matrix in a checkpoint: a tensor of its own, rows of a tensor that several roles share, or
+// one of many matrices in a tensor of three dimensions.
+#ifndef BALLAST_MODEL_SOURCE_MATRIX_LOCATION_H_
+#define BALLAST_MODEL_SOURCE_MATRIX_LOCATION_H_
 
 #include <cstddef>
 #include <string>
@@ -14,10 +14,10 @@
 
 namespace ballast::model {
 
-struct StoredMatrix {
+struct MatrixLocation {
   std::string module;             ///< the tensor's name before ".weight"
   bool bare = false;              ///< the tensor's name is the module's, without ".weight"
-  bool foreign = false;           ///< several tensors, as the layout's foreign format says; always [outputs, inputs]
+  bool foreign = false;           ///< several tensors, which the layout's codec reads; always [outputs, inputs]
   bool mxfp4 = false;             ///< two tensors, "_blocks" and "_scales", always [outputs, inputs]
   std::size_t slices = 0;         ///< matrices in the tensor, one for each expert; 0: it is one itself
   std::size_t slice = 0;          ///< which of them
@@ -36,34 +36,35 @@ struct StoredMatrix {
 struct StorageLayout {
   const Architecture* architecture = nullptr;
   bool gguf = false;
-  const formats::CodecReader* foreign = nullptr;  ///< of what other programs quantized; null: nothing is
+  const formats::CodecReader* codec = nullptr;  ///< reads what other programs quantized; null: they did not
   bool written_by_ballast = false;  ///< every role has a tensor of its own, rows in the order of the forward pass
 };
 
-/// Where a linear or an embedding is. When the checkpoint has neither a tensor of its own nor a shared one for it, the
-/// result names the one that is missing; when the one that it has is not of `stored_rows`, `rows` stays empty.
-StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, const files::Checkpoint& checkpoint,
-                         Role role, std::size_t layer, std::size_t expert);
+/// Returns the location of a linear or an embedding. When the checkpoint has neither a tensor of its own nor a shared
+/// one for it, the result names the one that is missing; when the one that it has is not of `stored_rows`, `rows` stays
+/// empty.
+MatrixLocation find_matrix(const StorageLayout& layout, const ModelSpec& spec, const files::Checkpoint& checkpoint,
+                           Role role, std::size_t layer, std::size_t expert);
 
-/// Full name of a norm's gain ("weight") or bias ("bias"), or of a role that is a vector (no suffix); of one that is
-/// stored head by head, that of head `head`.
+/// Returns the full name of a norm's gain ("weight") or bias ("bias"), or of a role that is a vector (no suffix); of
+/// one that is stored head by head, that of head `head`.
 std::string find_vector(const StorageLayout& layout, const files::Checkpoint& checkpoint, Role role,
                         const std::string& suffix, std::size_t layer, std::size_t head = 0);
 
-/// The name that a tensor has in a checkpoint, among those that it may have by their beginnings.
+/// Returns the name that a tensor has in a checkpoint, among those that it may have with other prefixes.
 std::string find_tensor(const StorageLayout& layout, const files::Checkpoint& checkpoint, const std::string& name);
 
-/// The stored channel for each of the `count` channels of a norm of queries or keys; empty: as they are.
+/// Returns the stored channel for each of the `count` channels of a norm of queries or keys; empty: as they are.
 std::vector<std::size_t> head_channel_order(const StorageLayout& layout, const LayerSpec& layer, Role norm,
                                             std::size_t count);
 
-/// The stored row for each of the `rows` rows of a role in files of this layout; empty: as they are.
+/// Returns the stored row for each of the `rows` rows of a role in files of this layout; empty: as they are.
 std::vector<std::size_t> stored_row_order(const StorageLayout& layout, const LayerSpec& layer, Role role,
                                           std::size_t rows);
 
-/// "layers.0.mlp.down_proj" + "weight". A module that ends in an underscore takes no dot.
+/// Returns "layers.0.mlp.down_proj" + ".weight". A module that ends in an underscore takes no dot.
 std::string tensor_name(const std::string& module, const std::string& suffix);
 
 }  // namespace ballast::model
 
-#endif  // BALLAST_MODEL_SOURCE_STORED_MATRIX_H_
+#endif  // BALLAST_MODEL_SOURCE_MATRIX_LOCATION_H_

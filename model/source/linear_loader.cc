@@ -1,0 +1,195 @@
+#include "model/source/linear_loader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "ballast/error.h"
+#include "files/gguf/ggml_blocks.h"
+#include "files/gguf/ggml_rows.h"
+#include "files/mapped_file.h"
+#include "model/block_structure.h"
+
+namespace ballast::model {
+
+namespace {
+
+/// Bytes of a matrix that is repacked which are in memory as the file's pages, too.
+constexpr std::size_t kBytesHeldTwice = 1 << 20;
+
+}  // namespace
+
+void LinearLoader::set_compute(const ComputeOptions& options) {
+  check_compute_options(options);
+  compute_ = options;
+}
+
+std::unique_ptr<const formats::StoredQuantizedTensor> LinearLoader::quantized_tensor(Role role, std::size_t layer,
+                                                                                     std::size_t expert) const {
+  if (!locator_.quantization()) return nullptr;
+  const std::string module = locator_.name(role, layer, expert);
+  const auto format = locator_.quantization()->tensors.find(module);
+  if (format == locator_.quantization()->tensors.end() || !format->second.is_ballast_format()) return nullptr;
+  const auto [rows, cols] = matrix_shape(locator_.spec(), layer, role);
+  return std::make_unique<const formats::StoredQuantizedTensor>(locator_.checkpoint(), module, format->second, rows,
+                                                                cols);
+}
+
+std::optional<Linear> LinearLoader::quantized_linear(Role role, std::size_t layer, std::size_t expert) const {
+  const auto stored = quantized_tensor(role, layer, expert);
+  if (stored == nullptr) return {};
+  Linear linear;
+  linear.name = locator_.name(role, layer, expert);
+  linear.bias = decoder_.bias(role, layer, expert);
+  kernels::QuantizedMatrix matrix(stored->view());
+  stored->release();
+  const QuantizationConfig& config = *locator_.quantization();
+  linear.activations = matrix.activation_quantization(config.activations_of(linear.name), config.activation_groups);
+  linear.weights = std::move(matrix);
+  return linear;
+}
+
+std::optional<StoredCodes> LinearLoader::block_codes(const MatrixLocation& matrix, std::size_t rows,
+                                                     std::size_t cols) const {
+  const TensorView view = locator_.checked_matrix(matrix, cols);
+  if (dtype_info(view.dtype).block_elements == 1) return {};
+  const std::string type(dtype_info(view.dtype).name);
+  const std::size_t row_bytes = view.bytes.size() / matrix.stored_rows;
+  const auto place = [order = matrix.rows](std::size_t row) { return order.empty() ? row : order[row]; };
+  const auto reader = [=](bool (*read)(DType, const std::byte*, kernels::QuantizedRow&)) {
+    return [=](std::size_t row, kernels::QuantizedRow& dst) {
+      const std::size_t rows_at_once = kBytesHeldTwice / row_bytes + 1;
+      const std::size_t stored_row = place(row);
+      const bool finite = read(view.dtype, view.bytes.data() + stored_row * row_bytes, dst);
+      if (stored_row >= rows_at_once && stored_row % rows_at_once == 0) {
+        files::release_pages(view.bytes.subspan((stored_row - rows_at_once) * row_bytes, rows_at_once * row_bytes));
+      }
+      return finite;
+    };
+  };
+  if (const auto form = files::quantized_form(view.dtype, rows, cols)) {
+    return StoredCodes{.type = type, .form = *form, .read = reader(files::read_quantized_row)};
+  }
+  const std::size_t blocks = cols / dtype_info(view.dtype).block_elements;
+  return StoredCodes{.type = type,
+                     .form = files::rounded_form(rows, cols),
+                     .exact = false,
+                     .read = reader(files::round_row),
+                     .decode = [=](std::size_t row, float* dst) {
+                       files::decode_ggml_blocks(view.dtype, view.bytes.data() + place(row) * row_bytes, blocks, dst);
+                     }};
+}
+
+std::optional<StoredCodes> LinearLoader::codec_codes(const MatrixLocation& matrix, std::size_t rows,
+                                                     std::size_t cols) const {
+  formats::CodecMatrix codes = locator_.codec_matrix(matrix, cols);
+  if (!codes.form) return {};
+  codes.form->rows = rows;
+  return StoredCodes{
+      .type = locator_.codec()->checked_tensors(locator_.checkpoint(), matrix.module, matrix.stored_rows, cols).type,
+      .form = *std::move(codes.form),
+      .read = [read = std::move(codes.read_row), order = matrix.rows](std::size_t row, kernels::QuantizedRow& dst) {
+        read(order.empty() ? row : order[row], dst);
+        return true;  // checked when the codec read its scales
+      }};
+}
+
+std::optional<StoredCodes> LinearLoader::stored_codes(Role role, std::size_t layer, std::size_t expert) const {
+  const MatrixLocation matrix = locator_.stored(role, layer, expert);
+  if (matrix.mxfp4 || !can_keep_codes(matrix, role)) return {};
+  const auto [rows, cols] = matrix_shape(locator_.spec(), layer, role);
+  return matrix.foreign ? codec_codes(matrix, rows, cols) : block_codes(matrix, rows, cols);
+}
+
+bool LinearLoader::can_keep_codes(const MatrixLocation& matrix, Role role) const {
+  return !locator_.changes_weights(role) && !matrix.transposed && matrix.cols.empty();
+}
+
+std::optional<Linear> LinearLoader::linear_of_codes(Role role, std::size_t layer, std::size_t expert) const {
+  if (code_activations_ == ActivationType::kFloat) return {};
+  const std::optional<StoredCodes> codes = stored_codes(role, layer, expert);
+  // With INT16 inputs, matrices whose values INT8 codes would round run as floats.
+  if (!codes || (!codes->exact && code_activations_ == ActivationType::kInt16)) return {};
+  std::atomic<bool> finite = true;
+  kernels::QuantizedMatrix matrix(codes->form, [&](std::size_t row, kernels::QuantizedRow& dst) {
+    if (!codes->read(row, dst)) finite = false;
+  });
+  const MatrixLocation source = locator_.stored(role, layer, expert);
+  if (!finite) {
+    throw Error(locator_.context(source.weight()),
+                codes->exact ? "has scales that are not finite" : "has values that are not finite");
+  }
+  for (const std::string& tensor : locator_.checked_tensors(source, codes->form.cols))
+    locator_.checkpoint().release(tensor);
+  Linear linear;
+  linear.name = locator_.name(role, layer, expert);
+  linear.bias = decoder_.bias(role, layer, expert);
+  linear.activations = matrix.activation_quantization(code_activations_, true);
+  linear.weights = std::move(matrix);
+  return linear;
+}
+
+std::optional<kernels::FloatMatrix> LinearLoader::mapped_floats(const MatrixLocation& matrix, Role role,
+                                                                std::size_t layer) const {
+  if (matrix.foreign) return {};
+  const auto [rows, cols] = matrix_shape(locator_.spec(), layer, role);
+  const TensorView view = locator_.checked_matrix(matrix, cols);
+  const bool plain = view.dtype == DType::kF32 || view.dtype == DType::kF16 || view.dtype == DType::kBF16;
+  // Rows that are consecutive in the file can be read in place.
+  const bool in_order = std::ranges::adjacent_find(
+                            matrix.rows, [](std::size_t a, std::size_t b) { return b != a + 1; }) == matrix.rows.end();
+  if (!plain || !in_order || !matrix.cols.empty() || matrix.transposed || locator_.changes_weights(role)) return {};
+  const kernels::FloatType type = view.dtype == DType::kF16    ? kernels::FloatType::kF16
+                                  : view.dtype == DType::kBF16 ? kernels::FloatType::kBF16
+                                                               : kernels::FloatType::kF32;
+  const std::size_t first_row = matrix.rows.empty() ? 0 : matrix.rows.front();
+  formats::check_finite(view, locator_.context(matrix.weight()));
+  return kernels::FloatMatrix{.data = view.bytes.data() + first_row * cols * kernels::float_type_bytes(type),
+                              .type = type,
+                              .rows = rows,
+                              .cols = cols};
+}
+
+Linear LinearLoader::linear(Role role, std::size_t layer, std::size_t expert) const {
+  if (std::optional<Linear> quantized = quantized_linear(role, layer, expert)) return *std::move(quantized);
+  if (std::optional<Linear> of_codes = linear_of_codes(role, layer, expert)) return *std::move(of_codes);
+  Linear linear;
+  linear.name = locator_.name(role, layer, expert);
+  FloatMatrixHolder holder;
+  holder.compute = compute_;
+  if (const auto mapped = mapped_floats(locator_.stored(role, layer, expert), role, layer)) {
+    holder.matrix = *mapped;
+  } else {
+    FloatWeights weights = decoder_.float_weights(role, layer, expert);
+    holder.owned = std::move(weights.values);
+    holder.matrix = {
+        .data = holder.owned.data(), .type = kernels::FloatType::kF32, .rows = weights.rows, .cols = weights.cols};
+  }
+  linear.weights = std::move(holder);
+  linear.bias = decoder_.bias(role, layer, expert);  // after the matrix, so that a missing matrix is reported first
+  return linear;
+}
+
+void LinearLoader::add_module(Role role, std::size_t layer, std::size_t expert,
+                              std::map<std::string, ForeignModule>& modules) const {
+  if (is_norm(role) || is_vector(role)) return;
+  const MatrixLocation matrix = locator_.stored(role, layer, expert);
+  if (!matrix.foreign) return;
+  const std::size_t cols = matrix_shape(locator_.spec(), layer, role).second;
+  modules[matrix.module] = {
+      .tensors = locator_.codec()->checked_tensors(locator_.checkpoint(), matrix.module, matrix.stored_rows, cols),
+      .weights = std::uint64_t{matrix.stored_rows} * cols,
+      .keeps_codes = locator_.codec_matrix(matrix, cols).form.has_value() && can_keep_codes(matrix, role)};
+}
+
+std::map<std::string, ForeignModule> LinearLoader::foreign_modules() const {
+  std::map<std::string, ForeignModule> modules;
+  if (locator_.codec() == nullptr) return modules;
+  for (const Role role : outer_roles(locator_.spec())) add_module(role, 0, 0, modules);
+  for (std::size_t layer = 0; layer < locator_.spec().layers.size(); ++layer) {
+    for (const Part& part : block_linears(locator_.spec(), layer)) add_module(part.role, layer, part.expert, modules);
+  }
+  return modules;
+}
+
+}  // namespace ballast::model

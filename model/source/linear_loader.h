@@ -1,0 +1,79 @@
+// Loads a model's linears in the forms that kernels multiply: views of the file, repacked codes, or floats.
+#ifndef BALLAST_MODEL_SOURCE_LINEAR_LOADER_H_
+#define BALLAST_MODEL_SOURCE_LINEAR_LOADER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ballast/activation_type.h"
+#include "ballast/compute_options.h"
+#include "formats/codecs/codec.h"
+#include "formats/quantized_tensor.h"
+#include "model/source/tensor_decoder.h"
+#include "model/source/tensor_locator.h"
+#include "model/weights.h"
+
+namespace ballast::model {
+
+/// Rows of a matrix as codes.
+struct StoredCodes {
+  std::string type;  ///< of what is stored: "Q4_K", "GPTQ int4-g128"
+  kernels::CodeLayout form;
+  bool exact = true;  ///< false: no layout of the kernels holds the values exactly, and they are rounded to `form`
+
+  /// Writes a row and returns whether its values are finite. May be called from several threads.
+  std::function<bool(std::size_t row, kernels::QuantizedRow& dst)> read;
+  std::function<void(std::size_t row, float* dst)> decode{};  ///< writes the exact values; null where codes are exact
+};
+
+/// One module's matrix that another program quantized.
+struct ForeignModule {
+  formats::CodecTensors tensors;
+  std::uint64_t weights = 0;
+  bool keeps_codes = false;  ///< else it is decoded to floats where inputs become integers, too
+};
+
+/// Thread-safe, except for the functions that set something. Locator and decoder must outlive it.
+class LinearLoader {
+ public:
+  LinearLoader(const TensorLocator& locator, const TensorDecoder& decoder) : locator_(locator), decoder_(decoder) {}
+
+  void set_compute(const ComputeOptions& options);
+  const ComputeOptions& compute() const { return compute_; }
+  void set_code_activations(ActivationType type) { code_activations_ = type; }
+
+  Linear linear(Role role, std::size_t layer, std::size_t expert) const;
+  std::unique_ptr<const formats::StoredQuantizedTensor> quantized_tensor(Role role, std::size_t layer,
+                                                                         std::size_t expert) const;
+  std::optional<StoredCodes> stored_codes(Role role, std::size_t layer, std::size_t expert) const;
+  std::map<std::string, ForeignModule> foreign_modules() const;
+
+ private:
+  /// Return a linear with integer weights: ballast's own, or codes of another program. Empty where it has none.
+  std::optional<Linear> quantized_linear(Role role, std::size_t layer, std::size_t expert) const;
+  std::optional<Linear> linear_of_codes(Role role, std::size_t layer, std::size_t expert) const;
+
+  /// Return the codes of a matrix in a GGUF's blocks, or in another program's format; empty where it has none.
+  std::optional<StoredCodes> block_codes(const MatrixLocation& matrix, std::size_t rows, std::size_t cols) const;
+  std::optional<StoredCodes> codec_codes(const MatrixLocation& matrix, std::size_t rows, std::size_t cols) const;
+  bool can_keep_codes(const MatrixLocation& matrix, Role role) const;
+
+  /// Returns a view of a plain matrix that can be multiplied where it is in the file; empty where it cannot.
+  std::optional<kernels::FloatMatrix> mapped_floats(const MatrixLocation& matrix, Role role, std::size_t layer) const;
+  void add_module(Role role, std::size_t layer, std::size_t expert,
+                  std::map<std::string, ForeignModule>& modules) const;
+
+  const TensorLocator& locator_;
+  const TensorDecoder& decoder_;
+  ComputeOptions compute_;
+  ActivationType code_activations_ = ActivationType::kFloat;  ///< see ModelSource::set_code_activations
+};
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_SOURCE_LINEAR_LOADER_H_

@@ -1,0 +1,399 @@
+#include "model/source/tensor_locator.h"
+
+#include <algorithm>
+#include <exception>
+#include <ranges>
+#include <utility>
+
+#include "ballast/error.h"
+#include "files/mapped_file.h"
+#include "formats/codecs/mxfp4.h"
+#include "formats/quantized_tensor.h"
+#include "model/arch/decoder_config.h"
+#include "model/arch/gguf_config.h"
+#include "model/arch/gguf_storage.h"
+#include "model/block_structure.h"
+#include "model/generation_config.h"
+#include "model/source/prefix.h"
+#include "model/source/sentence_modules.h"
+#include "model/source/written_spec.h"
+#include "text/readers/gguf_end_tokens.h"
+#include "text/subword/vocabulary.h"
+
+namespace ballast::model {
+
+namespace {
+
+Shape without_ones(Shape shape) {
+  std::erase(shape, 1);
+  return shape;
+}
+
+bool quantized_by_ballast(const files::JsonReader& config) {
+  const nlohmann::json::json_pointer method("/quantization_config/quant_method");
+  return config.json().value(method, nlohmann::json()) == "ballast";
+}
+
+/// Whether a checkpoint was saved from the class of transformers that gives hidden values: "Qwen3Model".
+bool is_bare_model(const files::JsonReader& config) {
+  if (!config.has("architectures")) return false;
+  const std::vector<std::string> names = config.at("architectures").strings();
+  return !names.empty() && std::ranges::all_of(names, [](const std::string& name) {
+    return name.ends_with("Model") && !name.ends_with("LMHeadModel");
+  });
+}
+
+}  // namespace
+
+TensorLocator::TensorLocator(const std::filesystem::path& path) : checkpoint_(files::open_checkpoint(path)) {
+  const std::string file = checkpoint_->path().string();
+  layout_.gguf = checkpoint_->kind() == files::Checkpoint::Kind::kGguf;
+  std::optional<TextVectorSpec> gguf_vectors;
+  if (layout_.gguf) {
+    const auto& gguf = dynamic_cast<const files::GgufFile&>(*checkpoint_);
+    const files::JsonReader metadata(gguf.config(), file);
+    architecture_ = &architecture_for_gguf(metadata.text("general.architecture", ""), file);
+    config_ = architecture_->config_from_gguf(gguf);
+    const std::vector<int> ends = text::gguf_end_tokens(gguf);
+    if (ends.size() > 1) config_["eos_token_id"] = ends;
+    gguf_vectors = text_vectors_from_gguf(gguf, architecture_->gguf_architecture);
+    // Several families may share one name there.
+    architecture_ = &architecture_for_model_type(config_["model_type"].get<std::string>(), file);
+  } else {
+    config_ = checkpoint_->config();
+  }
+  const files::JsonReader config(config_, file + "/config.json");
+  if (architecture_ == nullptr) {
+    architecture_ = &architecture_for_model_type(config.text("model_type", ""), file + "/config.json");
+  }
+  layout_.architecture = architecture_;
+  spec_ = architecture_->describe(config);
+  spec_.architecture = architecture_->model_type;
+  if (layout_.gguf) set_gguf_norms(spec_);
+  spec_.stop_tokens = read_end_tokens(config);
+  spec_.text_vectors = layout_.gguf ? gguf_vectors : read_sentence_modules(checkpoint_->path(), spec_.hidden_size);
+  if (config.has(kWrittenSpecField)) {
+    layout_.written_by_ballast = true;
+    read_written_spec(config.object(kWrittenSpecField), spec_);
+    massive_tokens_ = read_massive_tokens(config.object(kWrittenSpecField));
+    prefix_tokens_ = read_prefix_tokens(config.object(kWrittenSpecField));
+    if (!prefix_tokens_.empty()) check_prefix(spec_, prefix_tokens_, file + "/config.json");
+  }
+  if (architecture_->stored_factors != nullptr && !layout_.written_by_ballast) {
+    stored_factors_ = architecture_->stored_factors(config);
+  }
+  if (architecture_->stored_vectors != nullptr && !layout_.written_by_ballast && !layout_.gguf) {
+    stored_vectors_ = architecture_->stored_vectors(spec_);
+  }
+  std::exception_ptr unread;  // the error in the description of the quantization
+  try {
+    read_quantization_config(config);
+  } catch (const Error&) {
+    if (quantized_by_ballast(config)) throw;
+    // A model that was decoded may still have the description: the tensors decide.
+    unread = std::current_exception();
+  }
+  if (unread && !all_is_plain()) std::rethrow_exception(unread);
+  find_head(config);
+  check_tensors();
+}
+
+/// Returns the ids that end a text, from config.json and from generation_config.json beside it.
+std::vector<int> TensorLocator::read_end_tokens(const files::JsonReader& config) const {
+  std::vector<int> ends = text::read_token_ids(config, "eos_token_id");
+  if (ends.empty() && config.has("text_config")) {
+    ends = text::read_token_ids(config.object("text_config"), "eos_token_id");
+  }
+  if (layout_.gguf) return ends;
+  for (const int id : generation_end_tokens(checkpoint_->path())) {
+    if (std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
+  }
+  return ends;
+}
+
+void TensorLocator::read_quantization_config(const files::JsonReader& config) {
+  if (layout_.gguf) return;
+  if (!layout_.written_by_ballast) codec_ = formats::detect_codec(config);
+  layout_.codec = codec_.get();
+  if (codec_ != nullptr || !config.has("quantization_config")) return;
+  const files::JsonReader quantization = config.object("quantization_config");
+  // The names of MXFP4 tensors say what they are.
+  if (quantization.text("quant_method", "") != "mxfp4") quantization_ = read_quantization(quantization);
+}
+
+/// Returns whether a matrix is stored as floats, without codes.
+bool TensorLocator::is_plain(Role role, std::size_t layer, std::size_t expert) const {
+  if (is_norm(role) || is_vector(role)) return true;
+  const MatrixLocation matrix = stored(role, layer, expert);
+  if (!checkpoint_->contains(matrix.weight())) return role == Role::kHead;  // which may be the embedding
+  if (checkpoint_->unread_tensors().contains(matrix.weight())) return false;
+  const DType type = checkpoint_->tensor(matrix.weight()).dtype;
+  return type == DType::kF32 || type == DType::kF16 || type == DType::kBF16;
+}
+
+bool TensorLocator::all_is_plain() const {
+  const auto plain_layer = [&](std::size_t layer) {
+    return std::ranges::all_of(block_linears(spec_, layer),
+                               [&](const Part& part) { return is_plain(part.role, layer, part.expert); });
+  };
+  const auto layers = std::views::iota(std::size_t{0}, spec_.layers.size());
+  return std::ranges::all_of(outer_roles(spec_), [&](Role role) { return is_plain(role, 0, 0); }) &&
+         std::ranges::all_of(layers, plain_layer);
+}
+
+/// Handles a missing head: the head is then the embedding, or the model has none.
+void TensorLocator::find_head(const files::JsonReader& config) {
+  if (spec_.tied_embeddings || !spec_.has_head || layout_.gguf) return;
+  const MatrixLocation head = stored(Role::kHead, 0, 0);
+  const bool quantized = quantization_ && quantization_->tensors.contains(name(Role::kHead, 0, 0));
+  if (head.foreign || quantized || checkpoint_->contains(head.weight())) return;
+  // Some checkpoints leave the flag at its default and the head out. The bare model of a family has no head: it makes
+  // vectors of texts.
+  const files::JsonReader text = text_config(config);
+  const bool said = config.has("tie_word_embeddings") || text.has("tie_word_embeddings");
+  spec_.has_head = !said && !is_bare_model(config);
+  if (!spec_.has_head) spec_.biases.head = false;
+  spec_.tied_embeddings = true;
+}
+
+// Checks names and shapes only: no values are read, and nothing takes memory yet.
+void TensorLocator::check_tensors() const {
+  for (const Role role : outer_roles(spec_)) check_role(role, 0);
+  // The last block first: a wrong number of layers shows before all of them have been looked at.
+  const std::size_t layers = spec_.layers.size();
+  for (std::size_t i = 0; i < layers; ++i) {
+    const std::size_t layer = (i + layers - 1) % layers;
+    for (const Part& part : block_linears(spec_, layer)) check_role(part.role, layer, part.expert);
+    for (const Role norm : block_norms(spec_, layer)) check_role(norm, layer);
+    for (const Role vector : block_vectors(spec_, layer)) check_role(vector, layer);
+  }
+}
+
+void TensorLocator::check_role(Role role, std::size_t layer, std::size_t expert) const {
+  const auto [rows, cols] = matrix_shape(spec_, layer, role);
+  if (is_norm(role) || is_vector(role)) {
+    const Shape shape = {static_cast<std::int64_t>(cols)};
+    const std::vector<std::string> tensors =
+        is_vector(role) ? std::vector{vector_tensor(role, layer)} : gain_tensors(role, layer);
+    for (const std::string& tensor : tensors) checked_vector(tensor, role, layer, cols / tensors.size());
+    if (is_norm(role) && has_bias(spec_, layer, role)) {
+      checked_tensor(norm_bias_tensor(role, layer), shape);
+    }
+    return;
+  }
+  const MatrixLocation matrix = stored(role, layer, expert);
+  const bool quantized = quantization_ && quantization_->tensors.contains(name(role, layer, expert));
+  if (!quantized) checked_tensors(matrix, cols);  // the parts of one that is are checked when it is read
+  for (const StoredVector& vector : stored_vectors_) {
+    if (vector.role == role) checked_tensor(vector_name(vector, layer), vector_shape(vector, layer));
+  }
+  if (has_bias(spec_, layer, role)) {
+    checked_slice(matrix, matrix.bias(), {static_cast<std::int64_t>(matrix.stored_rows)});
+  }
+}
+
+void TensorLocator::lengthen_for(std::size_t tokens) {
+  if (tokens <= context_length() || spec_.long_context == 0) return;
+  spec_.context_length = std::exchange(spec_.long_context, 0);
+  for_each_attention(spec_, [](AttentionSpec& attention) {
+    if (!attention.rope || attention.rope->long_factors.empty()) return;
+    attention.rope->pair_factors = std::exchange(attention.rope->long_factors, {});
+  });
+}
+
+std::string TensorLocator::name(Role role, std::size_t layer, std::size_t expert) const {
+  return module_name(*architecture_, role, layer, expert);
+}
+
+std::string TensorLocator::context(const std::string& tensor) const {
+  return checkpoint_->path().string() + ": " + tensor;
+}
+
+StoredFactor TensorLocator::stored_factor(Role role) const {
+  const auto factor = std::ranges::find(stored_factors_, role, &StoredFactor::role);
+  return factor == stored_factors_.end() ? StoredFactor{} : *factor;
+}
+
+bool TensorLocator::gain_is_in_matrices(Role norm) const {
+  return std::ranges::any_of(stored_vectors_, [&](const StoredVector& vector) {
+    return vector.multiplies == StoredVector::Multiplies::kInputs && role_row(vector.role).reads == norm;
+  });
+}
+
+bool TensorLocator::changes_weights(Role role) const {
+  const bool by_vector =
+      std::ranges::any_of(stored_vectors_, [&](const StoredVector& vector) { return vector.role == role; });
+  return by_vector || stored_factor(role).weights != 1.0;
+}
+
+Shape TensorLocator::vector_shape(const StoredVector& vector, std::size_t layer) const {
+  const bool of_experts = vector.multiplies == StoredVector::Multiplies::kExpertOutputs;
+  const std::size_t size =
+      of_experts ? spec_.layers[layer].mlp.experts->count : matrix_shape(spec_, layer, vector.role).second;
+  return {static_cast<std::int64_t>(size)};
+}
+
+std::string TensorLocator::vector_name(const StoredVector& vector, std::size_t layer) const {
+  return find_tensor(layout_, *checkpoint_, fill_in(vector.huggingface, layer, 0));
+}
+
+MatrixLocation TensorLocator::stored(Role role, std::size_t layer, std::size_t expert) const {
+  return find_matrix(layout_, spec_, *checkpoint_, role, layer, expert);
+}
+
+std::uint64_t TensorLocator::stored_bytes(Role role, std::size_t layer, std::size_t expert) const {
+  const auto size = [&](const std::string& tensor) { return checkpoint_->tensor(tensor).bytes.size(); };
+  if (is_vector(role)) return size(vector_tensor(role, layer));
+  if (is_norm(role)) {
+    std::uint64_t bytes = 0;
+    for (const std::string& tensor : gain_tensors(role, layer)) bytes += size(tensor);
+    if (norm_spec(spec_, layer, role).bias) bytes += size(norm_bias_tensor(role, layer));
+    return bytes;
+  }
+  const MatrixLocation matrix = stored(role, layer, expert);
+  if (matrix.foreign) {
+    std::uint64_t bytes = 0;
+    const auto [own_rows, cols] = matrix_shape(spec_, layer, role);
+    for (const std::string& tensor : checked_tensors(matrix, cols)) bytes += size(tensor);
+    return bytes * own_rows / matrix.stored_rows;
+  }
+  const std::uint64_t rows = matrix.stored_rows * std::max<std::size_t>(1, matrix.slices);
+  const std::uint64_t scales = matrix.mxfp4 ? size(matrix.scales()) : 0;
+  return (size(matrix.weight()) + scales) / rows * matrix_shape(spec_, layer, role).first;
+}
+
+TensorView TensorLocator::checked_tensor(const std::string& name, const Shape& shape) const {
+  TensorView view = checkpoint_->tensor(name);
+  if (view.shape != shape) {
+    throw Error(context(name), "has shape " + shape_string(view.shape) + ", config.json gives " + shape_string(shape));
+  }
+  return view;
+}
+
+TensorView TensorLocator::checked_matrix(const MatrixLocation& matrix, std::size_t cols) const {
+  const auto rows = static_cast<std::int64_t>(matrix.stored_rows);
+  if (matrix.mxfp4) {
+    if (cols % formats::kMxfp4BlockSize != 0) {
+      throw Error(context(matrix.weight()), "has rows of " + std::to_string(cols) + " values: no whole blocks");
+    }
+    const auto blocks = static_cast<std::int64_t>(cols / formats::kMxfp4BlockSize);
+    TensorView view = checked_slice(matrix, matrix.weight(), {rows, blocks, formats::kMxfp4BlockSize / 2});
+    for (const TensorView& part : {view, checked_scales(matrix, cols)}) {
+      if (part.dtype != DType::kU8) throw Error(context(matrix.module), "its blocks and scales must be of type U8");
+    }
+    return view;
+  }
+  const auto heads = static_cast<std::int64_t>(matrix.heads);
+  Shape shape = {heads == 0 ? rows : rows / heads, static_cast<std::int64_t>(cols)};
+  if (matrix.transposed) std::swap(shape[0], shape[1]);
+  if (heads > 0) shape.insert(shape.begin(), heads);
+  return checked_slice(matrix, matrix.weight(), std::move(shape));
+}
+
+std::vector<std::string> TensorLocator::checked_tensors(const MatrixLocation& matrix, std::size_t cols) const {
+  if (!matrix.foreign) {
+    checked_matrix(matrix, cols);
+    return {matrix.weight()};
+  }
+  return codec_->checked_tensors(*checkpoint_, matrix.module, matrix.stored_rows, cols).names;
+}
+
+TensorView TensorLocator::checked_scales(const MatrixLocation& matrix, std::size_t cols) const {
+  return checked_slice(
+      matrix, matrix.scales(),
+      {static_cast<std::int64_t>(matrix.stored_rows), static_cast<std::int64_t>(cols / formats::kMxfp4BlockSize)});
+}
+
+TensorView TensorLocator::checked_slice(const MatrixLocation& matrix, const std::string& name, Shape shape) const {
+  if (matrix.slices == 0) return checked_tensor(name, shape);
+  shape.insert(shape.begin(), static_cast<std::int64_t>(matrix.slices));
+  TensorView slice = checked_tensor(name, shape);
+  const std::size_t bytes = slice.bytes.size() / matrix.slices;
+  slice.bytes = slice.bytes.subspan(matrix.slice * bytes, bytes);
+  slice.shape.erase(slice.shape.begin());
+  return slice;
+}
+
+TensorView TensorLocator::checked_vector(const std::string& name, Role role, std::size_t layer,
+                                         std::size_t size) const {
+  const Shape flat = {static_cast<std::int64_t>(size)};
+  const auto other_shape = role_row(role).stored_shape;
+  if (other_shape == nullptr || layout_.written_by_ballast) return checked_tensor(name, flat);
+  const Shape other = other_shape(spec_, spec_.layers[layer]);
+  if (layout_.gguf) {  // where dimensions of 1 are left out
+    const TensorView view = checkpoint_->tensor(name);
+    if (without_ones(view.shape) == without_ones(other)) return view;
+  }
+  const bool may_be_other = element_count(other) == flat.front();
+  return checked_tensor(name, may_be_other && checkpoint_->tensor(name).shape.size() == other.size() ? other : flat);
+}
+
+std::vector<std::string> TensorLocator::gain_tensors(Role norm, std::size_t layer) const {
+  if (!norm_spec(spec_, layer, norm).gain || gain_is_in_matrices(norm)) return {};
+  const auto name_of = [&](std::size_t head) {
+    return find_vector(layout_, *checkpoint_, norm, "weight", layer, head);
+  };
+  std::vector<std::string> names = {name_of(0)};
+  const std::size_t heads = norm == Role::kQueryNorm || norm == Role::kKeyNorm
+                                ? matrix_shape(spec_, layer, norm).second / spec_.layers[layer].attention()->head_size
+                                : 1;
+  if (heads == 1 || name_of(1) == names.front()) return names;
+  for (std::size_t head = 1; head < heads; ++head) names.push_back(name_of(head));
+  return names;
+}
+
+void TensorLocator::release(Part part, std::size_t layer) const {
+  const MatrixLocation matrix = stored(part.role, layer, part.expert);
+  if (matrix.foreign) {
+    const std::size_t cols = matrix_shape(spec_, layer, part.role).second;
+    for (const std::string& tensor : checked_tensors(matrix, cols)) checkpoint_->release(tensor);
+    return;
+  }
+  const std::string tensor = matrix.weight();
+  if (checkpoint_->contains(tensor)) checkpoint_->release(tensor);
+}
+
+void TensorLocator::read_ahead(std::size_t layer, std::size_t expert) const {
+  for (const Role role : {Role::kExpertGate, Role::kExpertUp, Role::kExpertDown}) {
+    if (!has_role(spec_, spec_.layers[layer], role)) continue;
+    const std::string module = name(role, layer, expert);
+    std::vector<std::string> tensors;
+    if (quantization_ && quantization_->tensors.contains(module)) {
+      tensors = formats::quantized_tensor_names(*checkpoint_, module);
+    } else {
+      const MatrixLocation matrix = stored(role, layer, expert);
+      const std::size_t cols = matrix_shape(spec_, layer, role).second;
+      if (matrix.foreign) {
+        tensors = checked_tensors(matrix, cols);
+      } else {  // perhaps a part of a tensor
+        files::prefetch_pages(checked_matrix(matrix, cols).bytes);
+      }
+    }
+    for (const std::string& tensor : tensors) files::prefetch_pages(checkpoint_->tensor(tensor).bytes);
+  }
+}
+
+void TensorLocator::release_copied() const {
+  for (const std::string& name : checkpoint_->names()) {
+    if (dtype_info(checkpoint_->tensor(name).dtype).block_elements > 1) checkpoint_->release(name);
+  }
+}
+
+void TensorLocator::release_block(std::size_t layer) const {
+  for (const Part& part : block_linears(spec_, layer)) release(part, layer);
+}
+
+bool TensorLocator::is_rounded(Role role, std::size_t layer, std::size_t expert) const {
+  const MatrixLocation matrix = stored(role, layer, expert);
+  return matrix.foreign || matrix.mxfp4 || dtype_info(checkpoint_->tensor(matrix.weight()).dtype).block_elements > 1;
+}
+
+std::string TensorLocator::vector_tensor(Role role, std::size_t layer) const {
+  return find_vector(layout_, *checkpoint_, role, "", layer);
+}
+
+std::string TensorLocator::norm_bias_tensor(Role norm, std::size_t layer) const {
+  return find_vector(layout_, *checkpoint_, norm, "bias", layer);
+}
+
+}  // namespace ballast::model

@@ -1,0 +1,118 @@
+// Finds what a model's files hold: the family, the spec, and the tensors of each role.
+#ifndef BALLAST_MODEL_SOURCE_TENSOR_LOCATOR_H_
+#define BALLAST_MODEL_SOURCE_TENSOR_LOCATOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ballast/spec.h"
+#include "files/checkpoint.h"
+#include "formats/codecs/codec.h"
+#include "model/arch/architecture.h"
+#include "model/block_structure.h"
+#include "model/source/matrix_location.h"
+#include "model/source/quantization_config.h"
+
+namespace ballast::model {
+
+/// Opens the files of a model, reads its configuration, and returns tensors by role after a check of their shapes. It
+/// decodes no weights. Thread-safe.
+class TensorLocator {
+ public:
+  /// Throws Error if a tensor that the spec needs is missing or has another shape.
+  explicit TensorLocator(const std::filesystem::path& path);
+
+  const ModelSpec& spec() const { return spec_; }
+  const Architecture& architecture() const { return *architecture_; }
+  const files::Checkpoint& checkpoint() const { return *checkpoint_; }
+  const StorageLayout& layout() const { return layout_; }
+  const nlohmann::json& config() const { return config_; }
+  const std::optional<QuantizationConfig>& quantization() const { return quantization_; }
+  const formats::CodecReader* codec() const { return codec_.get(); }  ///< null: no other program quantized the model
+  const std::optional<std::vector<int>>& massive_tokens() const { return massive_tokens_; }
+  const std::vector<int>& prefix_tokens() const { return prefix_tokens_; }
+  std::size_t context_length() const { return spec_.context_length - prefix_tokens_.size(); }
+
+  void lengthen_for(std::size_t tokens);
+
+  /// Returns the Hugging Face name of a role's module as ballast writes it.
+  std::string name(Role role, std::size_t layer, std::size_t expert) const;
+
+  /// Returns "FILE: TENSOR", with which an Error begins.
+  std::string context(const std::string& tensor) const;
+
+  MatrixLocation stored(Role role, std::size_t layer, std::size_t expert) const;
+
+  /// Return the names of the tensors of a vector, of a norm's bias, and of a norm's gains: no tensor where the norm has
+  /// no gain of its own, several where each head's gains are a tensor.
+  std::string vector_tensor(Role role, std::size_t layer) const;
+  std::string norm_bias_tensor(Role norm, std::size_t layer) const;
+  std::vector<std::string> gain_tensors(Role norm, std::size_t layer) const;
+
+  /// Return a tensor. Throw Error if it has not the shape that the spec gives.
+  TensorView checked_tensor(const std::string& name, const Shape& shape) const;
+  TensorView checked_vector(const std::string& name, Role role, std::size_t layer, std::size_t size) const;
+  TensorView checked_matrix(const MatrixLocation& matrix, std::size_t cols) const;
+  TensorView checked_scales(const MatrixLocation& matrix, std::size_t cols) const;  ///< of a matrix in MXFP4
+
+  /// Returns a tensor of `shape`, or, if the matrix is one of many in a tensor, its part of a tensor of as many such.
+  TensorView checked_slice(const MatrixLocation& matrix, const std::string& name, Shape shape) const;
+
+  /// Returns the names of the tensors of a matrix, without its bias, after a check of their shapes.
+  std::vector<std::string> checked_tensors(const MatrixLocation& matrix, std::size_t cols) const;
+
+  /// Returns a matrix that another program quantized. Reads its scales. Precondition: matrix.foreign.
+  formats::CodecMatrix codec_matrix(const MatrixLocation& matrix, std::size_t cols) const {
+    return codec_->matrix(*checkpoint_, matrix.module, matrix.stored_rows, cols);
+  }
+
+  /// Vectors and factors that are multiplied into matrices as these are decoded.
+  std::span<const StoredVector> stored_vectors() const { return stored_vectors_; }
+  Shape vector_shape(const StoredVector& vector, std::size_t layer) const;
+  std::string vector_name(const StoredVector& vector, std::size_t layer) const;
+  StoredFactor stored_factor(Role role) const;
+
+  /// Whether such a vector or factor makes a role's matrix differ from the checkpoint's.
+  bool changes_weights(Role role) const;
+
+  std::uint64_t stored_bytes(Role role, std::size_t layer, std::size_t expert) const;
+  bool is_rounded(Role role, std::size_t layer, std::size_t expert) const;
+
+  void release(Part part, std::size_t layer) const;
+  void release_block(std::size_t layer) const;
+  void release_copied() const;
+  void read_ahead(std::size_t layer, std::size_t expert) const;
+
+ private:
+  void read_quantization_config(const files::JsonReader& config);
+  std::vector<int> read_end_tokens(const files::JsonReader& config) const;
+  void find_head(const files::JsonReader& config);
+  void check_tensors() const;
+  void check_role(Role role, std::size_t layer, std::size_t expert = 0) const;
+  bool is_plain(Role role, std::size_t layer, std::size_t expert) const;
+  bool all_is_plain() const;
+  bool gain_is_in_matrices(Role norm) const;
+
+  std::unique_ptr<files::Checkpoint> checkpoint_;
+  const Architecture* architecture_ = nullptr;
+  StorageLayout layout_;
+  nlohmann::json config_;
+  ModelSpec spec_;
+  std::optional<QuantizationConfig> quantization_;
+  std::unique_ptr<const formats::CodecReader> codec_;
+  std::optional<std::vector<int>> massive_tokens_;
+  std::vector<int> prefix_tokens_;
+  std::vector<StoredFactor> stored_factors_;
+  std::span<const StoredVector> stored_vectors_;
+};
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_SOURCE_TENSOR_LOCATOR_H_
