@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ballast/recipe.h"
@@ -19,6 +20,9 @@ WeightFormat::Kind float_kind(DType dtype);
 
 /// Returns the values encoded as `dtype` (kF32, kF16 or kBF16); ties round to even.
 std::vector<std::byte> encode_floats(std::span<const float> values, DType dtype);
+
+/// Throws Error naming the first value of an F32, F16 or BF16 tensor that is not finite.
+void check_finite(const TensorView& view, const std::string& context);
 
 }  // namespace ballast::formats
 

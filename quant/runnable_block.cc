@@ -100,14 +100,14 @@ model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRound
   result.name = linear.name;
   result.bias = linear.bias;
   if (linear.quantized && activations.type != ActivationType::kFloat) {
-    kernels::QuantizedMatrix matrix = runnable_matrix(*linear.quantized);
+    kernels::QuantizedMatrix matrix = linear.quantized->packed();
     result.activations = matrix.activation_quantization(activations.type, activations.scale_per_group);
     result.weights = std::move(matrix);
   } else {
     model::FloatMatrixHolder holder;
     holder.compute = compute;
     if (linear.quantized) {
-      holder.owned = decoded(*linear.quantized);
+      holder.owned = linear.quantized->decoded();
     } else if (linear.load != nullptr) {
       holder.owned = linear.loaded();
     }

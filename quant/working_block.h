@@ -14,13 +14,13 @@
 
 #include "ballast/recipe.h"
 #include "ballast/statistics.h"
+#include "formats/code_matrix.h"
 #include "model/block_structure.h"
 #include "model/source/model_source.h"
 #include "quant/module_id.h"
 #include "quant/rounding/drift.h"
 #include "quant/rounding/expert_moments.h"
 #include "quant/rounding/hessian.h"
-#include "quant/rounding/rounded_matrix.h"
 #include "quant/search/input_peaks.h"
 
 namespace ballast::quant {
@@ -39,8 +39,8 @@ struct WorkingLinear {
   bool free_format = false;  ///< integers that nobody asked for by name: an allocation may choose others
   ActivationType activations = ActivationType::kInt16;  ///< what its input becomes when its weights are codes
   std::vector<std::int32_t> outlier_columns;
-  std::optional<DType> scale_type{};       ///< of its scales, if the files require it; otherwise chosen by the values
-  std::optional<RoundedMatrix> quantized;  ///< set by the pass that quantizes
+  std::optional<DType> scale_type{};  ///< of its scales, if the files require it; otherwise chosen by the values
+  std::optional<formats::CodeMatrix> quantized;  ///< set by the pass that quantizes
 
   /// Reads [rows][cols] from the checkpoint; null: they are in `values`, or there are none. Used for experts, which do
   /// not all fit into memory in F32, and for embeddings, which are as large as everything else.

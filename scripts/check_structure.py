@@ -17,6 +17,7 @@ ROOMS = ["ballast", "kernels", "files", "formats", "text", "model", "engine", "j
 
 # The folders of a room from left to right; "." is the room's own files. A room without a row has no order inside.
 FOLDERS = {
+    "formats": [".", "codecs"],
     "serve": ["http", "scheduler", "page", "api", "service", "."],
 }
 

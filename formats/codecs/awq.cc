@@ -7,9 +7,9 @@
 #include "formats/codecs/code_words.h"
 #include "formats/codecs/codec.h"
 #include "formats/codecs/codec_parts.h"
-#include "formats/codecs/integer_groups.h"
 #include "formats/codecs/module_tensors.h"
 #include "formats/float_type.h"
+#include "formats/integer_groups.h"
 #include "kernels/matrix/bit_packing.h"
 
 namespace ballast::formats {
@@ -180,7 +180,7 @@ class AwqWriter : public CodecWriter {
 
   std::vector<std::vector<std::byte>> contents(const PlannedMatrix& matrix, const CodeMatrix& codes,
                                                DType scale_type) const override {
-    const QuantizedView view = std::get<QuantizedTensor>(codes).view();
+    const QuantizedView view = codes.view();
     const std::size_t words = matrix.rows / kAwqRowsOfWord;
     const std::size_t groups = view.groups();
     std::vector<std::uint32_t> code_words(matrix.cols * words);

@@ -5,10 +5,8 @@
 #define BALLAST_FORMATS_CODECS_CODEC_H_
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,17 +18,9 @@
 #include "files/json_reader.h"
 #include "files/safetensors/safetensors_writer.h"
 #include "formats/code_matrix.h"
-#include "kernels/matrix/quantized_rows.h"
+#include "formats/codec_matrix.h"
 
 namespace ballast::formats {
-
-/// A matrix [rows = outputs, cols = inputs] whose scales were read and are finite. It reads from the checkpoint, which
-/// must outlive it. Both functions may be called from several threads.
-struct CodecMatrix {
-  std::optional<kernels::CodeLayout> form;  ///< a kernel layout with exactly the same values, if there is one
-  kernels::QuantizedRowReader read_row;     ///< set if `form` is
-  std::function<void(std::size_t row, float* dst)> decode_row;
-};
 
 /// The tensors of one matrix in a checkpoint.
 struct CodecTensors {

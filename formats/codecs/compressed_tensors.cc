@@ -12,9 +12,9 @@
 #include "formats/codecs/codec.h"
 #include "formats/codecs/codec_parts.h"
 #include "formats/codecs/compressed_tensors_config.h"
-#include "formats/codecs/integer_groups.h"
 #include "formats/codecs/module_tensors.h"
 #include "formats/float_type.h"
+#include "formats/integer_groups.h"
 
 namespace ballast::formats {
 
@@ -326,7 +326,7 @@ class CompressedTensorsWriter : public CodecWriter {
  private:
   std::vector<std::vector<std::byte>> contents(const PlannedMatrix& matrix, const CodeMatrix& codes,
                                                DType scale_type) const override {
-    const QuantizedView view = std::get<QuantizedTensor>(codes).view();
+    const QuantizedView view = codes.view();
     std::vector<float> scales;
     for (std::size_t row = 0; row < view.rows; ++row) {
       const std::vector<float> row_scales = group_scales(view, row);

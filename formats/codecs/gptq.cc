@@ -7,9 +7,9 @@
 #include "formats/codecs/code_words.h"
 #include "formats/codecs/codec.h"
 #include "formats/codecs/codec_parts.h"
-#include "formats/codecs/integer_groups.h"
 #include "formats/codecs/module_tensors.h"
 #include "formats/float_type.h"
+#include "formats/integer_groups.h"
 
 namespace ballast::formats {
 
@@ -229,7 +229,7 @@ class GptqWriter : public CodecWriter {
 
   std::vector<std::vector<std::byte>> contents(const PlannedMatrix& matrix, const CodeMatrix& codes,
                                                DType scale_type) const override {
-    const QuantizedView view = std::get<QuantizedTensor>(codes).view();
+    const QuantizedView view = codes.view();
     const int bits = view.bits;
     const std::size_t groups = view.groups();
     const std::size_t zero_words_of_group = words_of_codes(matrix.rows, bits);

@@ -5,9 +5,9 @@
 #include "formats/codecs/code_words.h"
 #include "formats/codecs/codec.h"
 #include "formats/codecs/codec_parts.h"
-#include "formats/codecs/integer_groups.h"
 #include "formats/codecs/module_tensors.h"
 #include "formats/float_type.h"
+#include "formats/integer_groups.h"
 #include "formats/scale_codes.h"
 #include "kernels/matrix/float_matrix.h"
 
@@ -163,13 +163,12 @@ class MlxWriter : public CodecWriter {
   /// Codes of whole groups of 32 columns fill words without gaps, as they fill ballast's bytes.
   std::vector<std::vector<std::byte>> contents(const PlannedMatrix& /*matrix*/, const CodeMatrix& codes,
                                                DType scale_type) const override {
-    const auto& tensor = std::get<AffineTensor>(codes);
     const auto floats = [&](const std::vector<std::uint16_t>& halves) {
       std::vector<float> values(halves.size());
-      kernels::to_float(halves.data(), scale_float_type(tensor.half_type), halves.size(), values.data());
+      kernels::to_float(halves.data(), scale_float_type(codes.scale_type), halves.size(), values.data());
       return encode_floats(values, scale_type);
     };
-    return {raw_bytes(tensor.codes), floats(tensor.scales), floats(tensor.offsets)};
+    return {raw_bytes(codes.codes), floats(codes.scales), floats(codes.offsets)};
   }
 };
 

@@ -8,6 +8,7 @@
 #include "files/gguf/ggml_blocks.h"
 #include "files/gguf/ggml_rows.h"
 #include "files/mapped_file.h"
+#include "formats/float_type.h"
 #include "model/block_structure.h"
 
 namespace ballast::model {

@@ -12,8 +12,8 @@
 
 #include "ballast/activation_type.h"
 #include "ballast/compute_options.h"
+#include "formats/codecs/ballast.h"
 #include "formats/codecs/codec.h"
-#include "formats/quantized_tensor.h"
 #include "model/source/tensor_decoder.h"
 #include "model/source/tensor_locator.h"
 #include "model/weights.h"

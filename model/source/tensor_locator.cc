@@ -7,8 +7,8 @@
 
 #include "ballast/error.h"
 #include "files/mapped_file.h"
+#include "formats/codecs/ballast.h"
 #include "formats/codecs/mxfp4.h"
-#include "formats/quantized_tensor.h"
 #include "model/arch/decoder_config.h"
 #include "model/arch/gguf_config.h"
 #include "model/arch/gguf_storage.h"

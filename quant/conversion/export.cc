@@ -9,8 +9,9 @@
 #include "ballast/convert.h"
 #include "ballast/error.h"
 #include "files/json_reader.h"
+#include "formats/code_matrix.h"
+#include "formats/codecs/ballast.h"
 #include "formats/float_type.h"
-#include "formats/quantized_tensor.h"
 #include "model/block_structure.h"
 #include "model/source/model_source.h"
 #include "model/source/written_spec.h"
@@ -32,7 +33,7 @@ std::vector<float> matrix_values(const model::ModelSource& source, const ModuleI
     source.release({id.role, id.expert}, id.layer);
     return values;
   }
-  std::vector<float> values = decoded(formats::QuantizedTensor(stored->view()));
+  std::vector<float> values = formats::CodeMatrix(stored->view()).decoded();
   stored->release();
   return values;
 }

@@ -4,13 +4,12 @@
 #include <cstdint>
 #include <cstring>
 #include <utility>
-#include <variant>
 
 #include "ballast/error.h"
 #include "files/checkpoint.h"
+#include "formats/code_matrix.h"
 #include "formats/float_type.h"
 #include "model/block_structure.h"
-#include "quant/rounding/rounding.h"
 
 namespace ballast::quant {
 
@@ -73,30 +72,11 @@ class ArrayReader {
   std::string_view bytes_;
 };
 
-/// Visits all arrays of a matrix in a fixed order, for saving and restoring.
-template <typename Matrix, typename Visit>
-void for_each_array(Matrix& matrix, const Visit& visit) {
-  if (auto* blocks = std::get_if<formats::BlockTensor>(&matrix)) return visit(blocks->blocks);
-  if (auto* affine = std::get_if<formats::AffineTensor>(&matrix)) {
-    visit(affine->codes);
-    visit(affine->scales);
-    return visit(affine->offsets);
-  }
-  auto& tensor = std::get<formats::QuantizedTensor>(matrix);
-  visit(tensor.codes);
-  visit(tensor.scales);
-  visit(tensor.scale_codes);
-  visit(tensor.row_scales);
-  visit(tensor.zeros);
-  visit(tensor.outlier_columns);
-  visit(tensor.outlier_weights);
-}
-
 /// About, sizes and names of formats included.
 std::size_t saved_bytes(const ConvertedModule& module) {
   std::size_t bytes = 256 + std::span(module.bias).size_bytes() + std::span(module.values).size_bytes();
   if (module.quantized) {
-    for_each_array(*module.quantized, [&](const auto& array) { bytes += std::span(array).size_bytes(); });
+    formats::for_each_array(*module.quantized, [&](const auto& array) { bytes += std::span(array).size_bytes(); });
   }
   return bytes;
 }
@@ -113,8 +93,8 @@ ConvertedModule restore_module(ModulePlan plan, ArrayReader& arrays) {
   const ModulePlan& known = module.plan;
   if (known.is_quantized()) {
     const std::vector<std::int32_t> columns(known.outlier_columns);
-    module.quantized = empty_rounded(known.rows, known.cols, known.format, columns, known.half_type);
-    for_each_array(*module.quantized, [&](auto& array) { arrays.get(array); });
+    module.quantized = formats::CodeMatrix(known.rows, known.cols, known.format, columns, known.half_type);
+    formats::for_each_array(*module.quantized, [&](auto& array) { arrays.get(array); });
   } else {
     const DType dtype = formats::float_dtype(known.format.kind);
     const std::span<const std::byte> bytes = arrays.next();
@@ -138,7 +118,7 @@ std::string save_modules(std::span<const ConvertedModule> modules) {
     arrays.add(format_name(module.plan.format));
     arrays.add(dtype_info(module.plan.half_type).name);
     if (module.quantized) {
-      for_each_array(*module.quantized, [&](const auto& array) { arrays.add(array); });
+      formats::for_each_array(*module.quantized, [&](const auto& array) { arrays.add(array); });
     } else {
       arrays.add(formats::encode_floats(module.values, formats::float_dtype(module.plan.format.kind)));
     }

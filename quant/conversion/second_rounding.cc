@@ -19,7 +19,7 @@ void SecondRounding::add(const WorkingBlock& block) {
 
 void SecondRounding::add(const WorkingLinear& linear, const ModuleId& id) {
   ++matrices_;
-  const kernels::QuantizedMatrix rounded = runnable_matrix(*linear.quantized);
+  const kernels::QuantizedMatrix rounded = linear.quantized->packed();
   const LinearValues values(linear);
   std::vector<float> row(linear.cols);
   for (const std::size_t r : model::sampled_rows(linear.rows)) {

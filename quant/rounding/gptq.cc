@@ -41,7 +41,7 @@ class Gptq {
     if (drift != nullptr) correct_drift(*drift, factor_, first_, values_);
   }
 
-  void run(RoundedMatrix& result) {
+  void run(formats::CodeMatrix& result) {
     find_grids(linear_.half_type());
     codes_.resize(rows_ * cols_);
     errors_.resize(rows_ * kBlockColumns);
@@ -133,10 +133,9 @@ class Gptq {
 
 }  // namespace
 
-RoundedMatrix round_gptq(const WorkingLinear& linear, const InverseCholesky& factor, const Drift* drift,
-                         const std::function<void()>& check_cancelled) {
-  RoundedMatrix result =
-      empty_rounded(linear.rows, linear.cols, linear.format, linear.outlier_columns, linear.half_type());
+formats::CodeMatrix round_gptq(const WorkingLinear& linear, const InverseCholesky& factor, const Drift* drift,
+                               const std::function<void()>& check_cancelled) {
+  formats::CodeMatrix result(linear.rows, linear.cols, linear.format, linear.outlier_columns, linear.half_type());
   std::optional<LinearValues> values(linear);
   for (std::size_t first = 0; first < linear.rows; first += kRowsAtOnce) {
     if (check_cancelled) check_cancelled();

@@ -66,7 +66,7 @@ void round_readers(WorkingBlock& block, const WorkingInput& input, const std::fu
   }
 }
 
-RoundedMatrix rounded(const WorkingLinear& linear, const ChannelStatistics* input, Rounding rounding) {
+formats::CodeMatrix rounded(const WorkingLinear& linear, const ChannelStatistics* input, Rounding rounding) {
   RoundingOptions options;
   std::vector<float> importance;
   if (rounding != Rounding::kNearest) {

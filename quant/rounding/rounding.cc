@@ -21,30 +21,7 @@ namespace {
 constexpr float kLargestF16 = 60000.0F;
 constexpr float kSmallestF16 = 1e-3F;
 
-formats::QuantizedTensor empty_integers(std::size_t rows, std::size_t cols, const WeightFormat& format,
-                                        std::span<const std::int32_t> outlier_columns, DType half_type) {
-  formats::QuantizedTensor tensor;
-  tensor.rows = rows;
-  tensor.cols = cols;
-  tensor.bits = format.bits;
-  tensor.codebook = format.codebook;
-  tensor.group_size = format.group_size == 0 ? cols : format.group_size;
-  const std::size_t groups = tensor.view().groups();
-  tensor.codes.resize(rows * packed_row_bytes(cols, format.bits));
-  tensor.scale_type = half_type;
-  tensor.scales.resize(rows * groups);
-  if (format.scale_bits == 8) {
-    tensor.scale_codes.resize(rows * groups);
-    tensor.row_scales.resize(rows);
-  }
-  if (!format.symmetric) tensor.zeros.resize(rows * packed_row_bytes(groups, format.bits));
-  tensor.outlier_columns.assign(outlier_columns.begin(), outlier_columns.end());
-  tensor.outlier_type = half_type;
-  tensor.outlier_weights.resize(rows * outlier_columns.size());
-  return tensor;
-}
-
-/// Returns the indices of a codebook's values; `values` contains each value plus kCodebookZero.
+/// Returns the indices of values of a codebook, which are given plus kCodebookZero.
 std::vector<std::uint8_t> codebook_indices(std::span<const std::uint8_t> values, const Codebook& book) {
   std::array<std::uint8_t, 2 * kCodebookZero> indices{};
   for (std::size_t i = 0; i < book.values.size(); ++i) {
@@ -55,87 +32,32 @@ std::vector<std::uint8_t> codebook_indices(std::span<const std::uint8_t> values,
   return result;
 }
 
-void store_integers(std::span<const float> values, std::span<const std::uint8_t> codes, const RowGrids& grids,
-                    std::size_t row, formats::QuantizedTensor& tensor) {
-  const std::size_t groups = grids.groups.size();
-  const std::size_t outliers = tensor.outlier_columns.size();
-  std::uint8_t* packed = tensor.codes.data() + row * packed_row_bytes(tensor.cols, tensor.bits);
-  if (tensor.codebook == CodebookId::kUniform) {
-    kernels::pack_codes(codes, tensor.bits, packed);
-  } else {
-    kernels::pack_codes(codebook_indices(codes, codebook(tensor.codebook)), tensor.bits, packed);
-  }
-
-  std::vector<float> floats(std::max(groups, outliers));
-  for (std::size_t g = 0; g < groups; ++g) floats[g] = grids.groups[g].scale;
-  kernels::from_float(floats.data(), groups, formats::scale_float_type(tensor.scale_type),
-                      tensor.scales.data() + row * groups);
-  if (!tensor.row_scales.empty()) {
-    tensor.row_scales[row] = grids.row_scale;
-    std::ranges::copy(grids.scale_codes, tensor.scale_codes.begin() + static_cast<std::ptrdiff_t>(row * groups));
-  }
-  if (!tensor.zeros.empty()) {
-    std::vector<std::uint8_t> zeros(groups);
-    for (std::size_t g = 0; g < groups; ++g) zeros[g] = static_cast<std::uint8_t>(grids.groups[g].zero_point);
-    kernels::pack_codes(zeros, tensor.bits, tensor.zeros.data() + row * packed_row_bytes(groups, tensor.bits));
-  }
-  for (std::size_t j = 0; j < outliers; ++j) floats[j] = values[static_cast<std::size_t>(tensor.outlier_columns[j])];
-  kernels::from_float(floats.data(), outliers, formats::scale_float_type(tensor.outlier_type),
-                      tensor.outlier_weights.data() + row * outliers);
-}
-
-formats::AffineTensor empty_affine(std::size_t rows, std::size_t cols, const WeightFormat& format, DType half_type) {
-  formats::AffineTensor tensor{.rows = rows,
-                               .cols = cols,
-                               .bits = format.bits,
-                               .group_size = format.group_size,
-                               .half_type = half_type,
-                               .codes = {},
-                               .scales = {},
-                               .offsets = {}};
-  tensor.codes.resize(rows * packed_row_bytes(cols, format.bits));
-  tensor.scales.resize(rows * tensor.groups());
-  tensor.offsets.resize(rows * tensor.groups());
-  return tensor;
-}
-
-void store_affine(std::span<const std::uint8_t> codes, const RowGrids& grids, std::size_t row,
-                  formats::AffineTensor& tensor) {
-  kernels::pack_codes(codes, tensor.bits, tensor.codes.data() + row * packed_row_bytes(tensor.cols, tensor.bits));
-  for (std::size_t g = 0; g < grids.groups.size(); ++g) {
-    const QuantParams& grid = grids.groups[g];
-    tensor.scales[row * tensor.groups() + g] = half_bits(grid.scale, tensor.half_type);
-    // Exact: a grid has either a zero point, which is a power of two, or a 16-bit minimum.
-    tensor.offsets[row * tensor.groups() + g] = half_bits(value_of(0, grid), tensor.half_type);
-  }
-}
-
 void store_blocks(std::span<const std::uint8_t> codes, const RowGrids& grids, std::size_t row,
-                  formats::BlockTensor& tensor) {
-  kernels::QuantizedRow stored(*files::quantized_form(tensor.dtype, 1, tensor.cols));
+                  formats::CodeMatrix& matrix) {
+  const DType type = matrix.format.block_type;
+  kernels::QuantizedRow stored(*files::quantized_form(type, 1, matrix.cols));
   stored.codes.assign(codes.begin(), codes.end());
   stored.scales = grids.block_scales;
   stored.minimums = grids.block_minimums;
   stored.factors = grids.factors;
   stored.minimum_factors = grids.minimum_factors;
-  files::write_quantized_row(tensor.dtype, stored, tensor.blocks.data() + row * tensor.row_bytes());
+  files::write_quantized_row(type, stored,
+                             std::as_writable_bytes(std::span(matrix.codes)).data() + row * matrix.row_bytes());
+}
+
+/// Stores one 16-bit value for each of a row's groups, value(grid).
+template <typename Value>
+void store_group_values(const RowGrids& grids, std::size_t row, DType type, const Value& value,
+                        std::vector<std::uint16_t>& dst) {
+  std::vector<float> floats(grids.groups.size());
+  std::ranges::transform(grids.groups, floats.begin(), value);
+  kernels::from_float(floats.data(), floats.size(), formats::scale_float_type(type), dst.data() + row * floats.size());
 }
 
 }  // namespace
 
 DType half_type_for(float absmax) {
   return absmax < kLargestF16 && (absmax == 0 || absmax > kSmallestF16) ? DType::kF16 : DType::kBF16;
-}
-
-RoundedMatrix empty_rounded(std::size_t rows, std::size_t cols, const WeightFormat& format,
-                            std::span<const std::int32_t> outlier_columns, DType half_type) {
-  if (format.kind == WeightFormat::Kind::kAffine) return empty_affine(rows, cols, format, half_type);
-  if (format.kind != WeightFormat::Kind::kBlocks) {
-    return empty_integers(rows, cols, format, outlier_columns, half_type);
-  }
-  formats::BlockTensor tensor{.dtype = format.block_type, .rows = rows, .cols = cols, .blocks = {}};
-  tensor.blocks.resize(rows * tensor.row_bytes());
-  return tensor;
 }
 
 std::vector<std::uint8_t> quantized_mask(std::size_t cols, std::span<const std::int32_t> outlier_columns) {
@@ -145,21 +67,51 @@ std::vector<std::uint8_t> quantized_mask(std::size_t cols, std::span<const std::
 }
 
 void store_row(std::span<const float> values, std::span<const std::uint8_t> codes, const RowGrids& grids,
-               std::size_t row, RoundedMatrix& matrix) {
-  if (auto* blocks = std::get_if<formats::BlockTensor>(&matrix)) {
-    store_blocks(codes, grids, row, *blocks);
-  } else if (auto* affine = std::get_if<formats::AffineTensor>(&matrix)) {
-    store_affine(codes, grids, row, *affine);
+               std::size_t row, formats::CodeMatrix& matrix) {
+  const WeightFormat& format = matrix.format;
+  if (format.kind == WeightFormat::Kind::kBlocks) return store_blocks(codes, grids, row, matrix);
+  std::uint8_t* packed = matrix.codes.data() + row * matrix.row_bytes();
+  if (format.codebook == CodebookId::kUniform) {
+    kernels::pack_codes(codes, format.bits, packed);
   } else {
-    store_integers(values, codes, grids, row, std::get<formats::QuantizedTensor>(matrix));
+    kernels::pack_codes(codebook_indices(codes, codebook(format.codebook)), format.bits, packed);
   }
+  const std::size_t groups = grids.groups.size();
+  store_group_values(grids, row, matrix.scale_type, [](const QuantParams& grid) { return grid.scale; }, matrix.scales);
+  if (!matrix.offsets.empty()) {
+    // Exact: a grid has a zero point, which is a power of two, or a minimum of 16 bits.
+    store_group_values(
+        grids, row, matrix.scale_type, [](const QuantParams& grid) { return value_of(0, grid); }, matrix.offsets);
+  }
+  if (!matrix.row_scales.empty()) {
+    matrix.row_scales[row] = grids.row_scale;
+    std::ranges::copy(grids.scale_codes, matrix.scale_codes.begin() + static_cast<std::ptrdiff_t>(row * groups));
+  }
+  if (!matrix.zeros.empty()) {
+    std::vector<std::uint8_t> zeros(groups);
+    for (std::size_t g = 0; g < groups; ++g) zeros[g] = static_cast<std::uint8_t>(grids.groups[g].zero_point);
+    kernels::pack_codes(zeros, format.bits, matrix.zeros.data() + row * packed_row_bytes(groups, format.bits));
+  }
+  const std::size_t outliers = matrix.outlier_columns.size();
+  std::vector<float> kept(outliers);
+  for (std::size_t j = 0; j < outliers; ++j) kept[j] = values[static_cast<std::size_t>(matrix.outlier_columns[j])];
+  kernels::from_float(kept.data(), outliers, formats::scale_float_type(matrix.outlier_type),
+                      matrix.outlier_weights.data() + row * outliers);
 }
 
-RoundedMatrix round_to_nearest(std::span<const float> values, std::size_t rows, std::size_t cols,
-                               const WeightFormat& format, std::span<const std::int32_t> outlier_columns, float absmax,
-                               const RoundingOptions& options) {
+std::vector<QuantParams> grids_of_row(const QuantizedView& matrix, std::size_t row) {
+  const std::vector<float> scales = formats::group_scales(matrix, row);
+  const std::vector<std::uint8_t> zeros = formats::group_zeros(matrix, row);
+  std::vector<QuantParams> grids(scales.size());
+  for (std::size_t g = 0; g < grids.size(); ++g) grids[g] = {.scale = scales[g], .zero_point = zeros[g]};
+  return grids;
+}
+
+formats::CodeMatrix round_to_nearest(std::span<const float> values, std::size_t rows, std::size_t cols,
+                                     const WeightFormat& format, std::span<const std::int32_t> outlier_columns,
+                                     float absmax, const RoundingOptions& options) {
   const DType half_type = options.half_type.value_or(half_type_for(absmax));
-  RoundedMatrix matrix = empty_rounded(rows, cols, format, outlier_columns, half_type);
+  formats::CodeMatrix matrix(rows, cols, format, outlier_columns, half_type);
   const std::vector<std::uint8_t> mask = quantized_mask(cols, outlier_columns);
   const QuantRange range(format);
   const std::size_t group_size = grid_group_size(format, cols);

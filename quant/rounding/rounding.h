@@ -8,10 +8,11 @@
 #include <span>
 #include <vector>
 
+#include "ballast/quantized.h"
 #include "ballast/recipe.h"
+#include "formats/code_matrix.h"
 #include "quant/rounding/grids/grid_finder.h"
 #include "quant/rounding/quant_params.h"
-#include "quant/rounding/rounded_matrix.h"
 
 namespace ballast::quant {
 
@@ -27,22 +28,20 @@ struct RoundingOptions {
 /// values [rows][cols] to the nearest codes of `format` (which quantizes); ties to even. The grids are found row by
 /// row, without the columns listed in `outlier_columns`, which are kept in 16 bits. `absmax` is a bound on |values|
 /// that picks the 16-bit types. Parallel over rows; the result does not depend on the number of threads.
-RoundedMatrix round_to_nearest(std::span<const float> values, std::size_t rows, std::size_t cols,
-                               const WeightFormat& format, std::span<const std::int32_t> outlier_columns, float absmax,
-                               const RoundingOptions& options = {});
-
-/// Returns a matrix with all sizes and types but without values, for store_row. `half_type` is that of scales and
-/// outlier columns of integers.
-RoundedMatrix empty_rounded(std::size_t rows, std::size_t cols, const WeightFormat& format,
-                            std::span<const std::int32_t> outlier_columns, DType half_type);
+formats::CodeMatrix round_to_nearest(std::span<const float> values, std::size_t rows, std::size_t cols,
+                                     const WeightFormat& format, std::span<const std::int32_t> outlier_columns,
+                                     float absmax, const RoundingOptions& options = {});
 
 /// [cols]: 0 for outlier columns, 1 for the others.
 std::vector<std::uint8_t> quantized_mask(std::size_t cols, std::span<const std::int32_t> outlier_columns);
 
-/// Puts row `row` into a matrix made by empty_rounded: codes[cols], the grids they belong to, and of values[cols] the
-/// outlier columns. An outlier column's code must be its group's zero. Rows may be stored from several threads.
+/// Stores row `row`: its codes [cols], the grids of its groups, and the outlier columns of values [cols]. An outlier
+/// column's code must be its group's zero. Rows may be stored from several threads.
 void store_row(std::span<const float> values, std::span<const std::uint8_t> codes, const RowGrids& grids,
-               std::size_t row, RoundedMatrix& matrix);
+               std::size_t row, formats::CodeMatrix& matrix);
+
+/// Returns the grids of one row's groups, as they are stored; a codebook matrix's are those of its table's values.
+std::vector<QuantParams> grids_of_row(const QuantizedView& matrix, std::size_t row);
 
 }  // namespace ballast::quant
 

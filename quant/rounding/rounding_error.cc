@@ -19,8 +19,8 @@ constexpr std::size_t kSampledRows = 128;
 /// sum_c weights[c] sum_r (W - round(W))[r][c]^2.
 double weight_error(const WeightRowSample& reader, std::span<const std::int32_t> outliers,
                     std::span<const double> weights) {
-  const kernels::QuantizedMatrix rounded = runnable_matrix(
-      round_to_nearest(reader.values, reader.rows, reader.cols, reader.format, outliers, reader.absmax));
+  const kernels::QuantizedMatrix rounded =
+      round_to_nearest(reader.values, reader.rows, reader.cols, reader.format, outliers, reader.absmax).packed();
   std::vector<double> errors(reader.rows, 0.0);
 #pragma omp parallel
   {

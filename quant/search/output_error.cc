@@ -33,7 +33,7 @@ class RowErrors {
   static constexpr std::size_t kAtOnce = 1024;
 
   explicit RowErrors(const WorkingLinear& linear)
-      : values_(linear), rounded_(runnable_matrix(*linear.quantized)), rows_(linear.rows), cols_(linear.cols) {}
+      : values_(linear), rounded_(linear.quantized->packed()), rows_(linear.rows), cols_(linear.cols) {}
 
   /// Returns the rows from `first` on: [up to kAtOnce][cols], valid until the next call.
   std::span<const float> from(std::size_t first) {

@@ -109,8 +109,7 @@ class BallastWriter : public ModelWriter {
     const std::vector<TensorPlan> tensors = tensors_of(module.plan, vector_type_);
     std::size_t next = 0;
     if (module.quantized) {
-      const auto& tensor = std::get<formats::QuantizedTensor>(*module.quantized);
-      for (const formats::QuantizedPart& part : formats::quantized_parts(module.plan.name, tensor.view())) {
+      for (const formats::QuantizedPart& part : formats::quantized_parts(module.plan.name, module.quantized->view())) {
         tensors_.write(part.plan.name, part.plan.dtype, part.bytes);
         ++next;
       }

@@ -10,8 +10,8 @@
 
 #include "ballast/recipe.h"
 #include "ballast/tensor.h"
+#include "formats/code_matrix.h"
 #include "quant/module_id.h"
-#include "quant/rounding/rounded_matrix.h"
 #include "quant/working_block.h"
 
 namespace ballast::quant {
@@ -39,7 +39,7 @@ struct ModulePlan {
 struct ConvertedModule {
   ModulePlan plan;
   std::vector<float> values;  ///< [rows][cols]: of a plain matrix, a norm's gains, a vector; empty where quantized
-  std::optional<RoundedMatrix> quantized;
+  std::optional<formats::CodeMatrix> quantized;
   std::vector<float> bias;  ///< [rows], of a norm [cols], or empty
 };
 

@@ -160,7 +160,7 @@ class GgufModelWriter : public ModelWriter {
     const std::vector<std::size_t> order = row_order(plan);
     std::vector<std::byte> rows;
     if (module.quantized) {
-      const std::span<const std::byte> blocks(std::get<formats::BlockTensor>(*module.quantized).blocks);
+      const std::span<const std::byte> blocks = std::as_bytes(std::span(module.quantized->codes));
       rows.assign(blocks.begin(), blocks.end());
     } else {
       rows = formats::encode_floats(module.values, matrix_dtype(plan.format));

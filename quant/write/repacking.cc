@@ -12,9 +12,9 @@
 
 namespace ballast::quant {
 
-RoundedMatrix repacked(const QuantizedView& matrix, const WeightFormat& format, DType half_type) {
+formats::CodeMatrix repacked(const QuantizedView& matrix, const WeightFormat& format, DType half_type) {
   assert(matrix.outlier_columns.empty());
-  RoundedMatrix result = empty_rounded(matrix.rows, matrix.cols, format, {}, half_type);
+  formats::CodeMatrix result(matrix.rows, matrix.cols, format, {}, half_type);
   const std::size_t group_size = grid_group_size(format, matrix.cols);
   const std::size_t groups = (matrix.cols + group_size - 1) / group_size;
   const std::size_t row_bytes = packed_row_bytes(matrix.cols, matrix.bits);

@@ -6,7 +6,8 @@
 
 #include "ballast/error.h"
 #include "ballast/recipe.h"
-#include "formats/quantized_tensor.h"
+#include "formats/code_matrix.h"
+#include "formats/codecs/ballast.h"
 #include "kernels/matrix/quantized_matrix.h"
 #include "memory_checkpoint.h"
 
@@ -17,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const char* format : {"int8-g32", "int4-g32-asym", "int5-g32-s8", "nl4-g32-s8", "nl7-g32-s8"}) {
       try {
         const formats::StoredQuantizedTensor stored(checkpoint, "m", parse_format(format), 4, 64);
-        const formats::QuantizedTensor copy(stored.view());
+        const formats::CodeMatrix copy(stored.view());
         const kernels::QuantizedMatrix packed(copy.view());
       } catch (const Error&) {
       }

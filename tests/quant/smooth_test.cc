@@ -155,7 +155,7 @@ TEST_CASE("the expected error is that of rounded products, within a factor of tw
     for (test::Vector& token : tokens) token = test::times(token, sizes);
 
     const kernels::QuantizedMatrix matrix =
-        runnable_matrix(round_to_nearest(linear.values, linear.rows, linear.cols, linear.format, {}, linear.absmax));
+        round_to_nearest(linear.values, linear.rows, linear.cols, linear.format, {}, linear.absmax).packed();
     double measured = 0;
     std::vector<float> row(linear.cols);
     for (const test::Vector& token : tokens) {

@@ -38,8 +38,7 @@ std::vector<float> lopsided_rows() {
 std::vector<float> rounded(const std::vector<float>& values, const WeightFormat& format,
                            const RoundingOptions& options) {
   const std::size_t rows = values.size() / kAffineCols;
-  const kernels::QuantizedMatrix matrix =
-      runnable_matrix(round_to_nearest(values, rows, kAffineCols, format, {}, 2, options));
+  const kernels::QuantizedMatrix matrix = round_to_nearest(values, rows, kAffineCols, format, {}, 2, options).packed();
   std::vector<float> result(values.size());
   for (std::size_t r = 0; r < rows; ++r) matrix.decode_row(r, result.data() + r * kAffineCols);
   return result;

@@ -19,7 +19,7 @@
 namespace ballast::quant {
 namespace {
 
-using formats::BlockTensor;
+using formats::CodeMatrix;
 using test::weighted_error;
 
 constexpr std::size_t kBlockRows = 6;
@@ -37,16 +37,16 @@ std::vector<float> bell_shaped_rows() {
   return values;
 }
 
-BlockTensor blocks_of(const std::vector<float>& values, DType type, const RoundingOptions& options) {
-  return std::get<BlockTensor>(
-      round_to_nearest(values, values.size() / kBlockCols, kBlockCols, block_format(type), {}, 2, options));
+CodeMatrix blocks_of(const std::vector<float>& values, DType type, const RoundingOptions& options) {
+  return round_to_nearest(values, values.size() / kBlockCols, kBlockCols, block_format(type), {}, 2, options);
 }
 
-/// Returns the values as readers of the file decode them.
-std::vector<float> decoded(const BlockTensor& tensor) {
+/// As whoever reads the file decodes them.
+std::vector<float> decoded(const CodeMatrix& tensor) {
   std::vector<float> values(tensor.rows * tensor.cols);
-  const std::size_t count = values.size() / dtype_info(tensor.dtype).block_elements;
-  files::decode_ggml_blocks(tensor.dtype, tensor.blocks.data(), count, values.data());
+  const DType type = tensor.format.block_type;
+  const std::size_t count = values.size() / dtype_info(type).block_elements;
+  files::decode_ggml_blocks(type, std::as_bytes(std::span(tensor.codes)).data(), count, values.data());
   return values;
 }
 

@@ -61,8 +61,8 @@ Hessian moments_of(const std::vector<float>& inputs, std::size_t cols) {
 }
 
 /// Squared error of all outputs over all tokens, in F64.
-double output_error(const WorkingLinear& linear, const RoundedMatrix& rounded, const std::vector<float>& inputs) {
-  const kernels::QuantizedMatrix matrix = runnable_matrix(rounded);
+double output_error(const WorkingLinear& linear, const formats::CodeMatrix& rounded, const std::vector<float>& inputs) {
+  const kernels::QuantizedMatrix matrix = rounded.packed();
   std::vector<float> row(linear.cols);
   double error = 0;
   for (std::size_t r = 0; r < linear.rows; ++r) {
@@ -166,10 +166,10 @@ TEST_CASE("each row is rounded on its own, of however many") {
     many.values.push_back(many.values[i - kPeriod * kCols]);
   }
   const InverseCholesky factor = factorize(moments, {}, 0.01);
-  const RoundedMatrix once = round_gptq(few, factor);
-  const RoundedMatrix often = round_gptq(many, factor);
-  const auto& row = std::get<formats::QuantizedTensor>(once);
-  const auto& all = std::get<formats::QuantizedTensor>(often);
+  const formats::CodeMatrix once = round_gptq(few, factor);
+  const formats::CodeMatrix often = round_gptq(many, factor);
+  const auto& row = once;
+  const auto& all = often;
   for (std::size_t i = 0; i < all.codes.size(); ++i) REQUIRE(all.codes[i] == row.codes[i % row.codes.size()]);
   for (std::size_t i = 0; i < all.scales.size(); ++i) REQUIRE(all.scales[i] == row.scales[i % row.scales.size()]);
 }
@@ -181,8 +181,8 @@ TEST_CASE("columns that keep 16 bits make up for the others") {
   const Hessian moments = moments_of(inputs, kCols);
   const double without = output_error(linear, round_gptq(linear, factorize(moments, {}, 0.01)), inputs);
   linear.outlier_columns = {3, 40, 95};
-  const RoundedMatrix rounded = round_gptq(linear, factorize(moments, linear.outlier_columns, 0.01));
-  CHECK(std::get<formats::QuantizedTensor>(rounded).outlier_columns == linear.outlier_columns);
+  const formats::CodeMatrix rounded = round_gptq(linear, factorize(moments, linear.outlier_columns, 0.01));
+  CHECK(rounded.outlier_columns == linear.outlier_columns);
   CHECK(output_error(linear, rounded, inputs) < 0.9 * without);
 }
 
@@ -203,14 +203,14 @@ TEST_CASE("GPTQ gives the same bytes for any number of threads") {
   constexpr std::size_t kCols = 200;
   const std::vector<float> inputs = correlated_inputs(kCols, 2);
   const WorkingLinear linear = random_linear(50, kCols, parse_format("int4-g64-asym-s8"));
-  std::vector<RoundedMatrix> matrices;
+  std::vector<formats::CodeMatrix> matrices;
   for (const int threads : {1, 2, 3}) {
     test::with_threads(threads,
                        [&] { matrices.push_back(round_gptq(linear, factorize(moments_of(inputs, kCols), {}, 0.01))); });
   }
-  const auto& first = std::get<formats::QuantizedTensor>(matrices.front());
-  for (const RoundedMatrix& matrix : matrices) {
-    const auto& tensor = std::get<formats::QuantizedTensor>(matrix);
+  const auto& first = (matrices.front());
+  for (const formats::CodeMatrix& matrix : matrices) {
+    const auto& tensor = matrix;
     CHECK(tensor.codes == first.codes);
     CHECK(tensor.scale_codes == first.scale_codes);
     CHECK(tensor.zeros == first.zeros);

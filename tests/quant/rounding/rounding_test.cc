@@ -18,7 +18,7 @@
 namespace ballast::quant {
 namespace {
 
-using formats::QuantizedTensor;
+using formats::CodeMatrix;
 
 constexpr std::size_t kMatrixRows = 5;
 constexpr std::size_t kMatrixCols = 150;  // the last group is short for every group size
@@ -67,10 +67,10 @@ int unpacked(const std::vector<std::uint8_t>& packed, int bits, std::size_t row_
   return code;
 }
 
-QuantizedTensor integers_of(const std::vector<float>& values, std::size_t rows, std::size_t cols,
-                            const WeightFormat& format, const std::vector<std::int32_t>& outlier_columns, float absmax,
-                            const RoundingOptions& options = {}) {
-  return std::get<QuantizedTensor>(round_to_nearest(values, rows, cols, format, outlier_columns, absmax, options));
+CodeMatrix integers_of(const std::vector<float>& values, std::size_t rows, std::size_t cols, const WeightFormat& format,
+                       const std::vector<std::int32_t>& outlier_columns, float absmax,
+                       const RoundingOptions& options = {}) {
+  return round_to_nearest(values, rows, cols, format, outlier_columns, absmax, options);
 }
 
 /// One weight as docs/format.md defines it.
@@ -84,16 +84,17 @@ struct Decoded {
   }
 };
 
-Decoded decode(const QuantizedTensor& tensor, std::size_t row, std::size_t col) {
-  const std::size_t groups = tensor.view().groups();
-  const std::size_t group = col / tensor.group_size;
+Decoded decode(const CodeMatrix& tensor, std::size_t row, std::size_t col) {
+  const std::size_t groups = tensor.groups();
+  const std::size_t group = col / tensor.group_size();
   Decoded decoded;
-  decoded.code = unpacked(tensor.codes, tensor.bits, packed_row_bytes(tensor.cols, tensor.bits), row, col);
-  decoded.zero = tensor.zeros.empty()
-                     ? 1 << (tensor.bits - 1)
-                     : unpacked(tensor.zeros, tensor.bits, packed_row_bytes(groups, tensor.bits), row, group);
+  decoded.code =
+      unpacked(tensor.codes, tensor.format.bits, packed_row_bytes(tensor.cols, tensor.format.bits), row, col);
+  decoded.zero = tensor.zeros.empty() ? 1 << (tensor.format.bits - 1)
+                                      : unpacked(tensor.zeros, tensor.format.bits,
+                                                 packed_row_bytes(groups, tensor.format.bits), row, group);
   decoded.scale = sixteen_bit(tensor.scales, tensor.scale_type, row * groups + group);
-  if (tensor.codebook != CodebookId::kUniform) decoded.table = codebook(tensor.codebook).values;
+  if (tensor.format.codebook != CodebookId::kUniform) decoded.table = codebook(tensor.format.codebook).values;
   return decoded;
 }
 
@@ -102,7 +103,7 @@ TEST_CASE("every code is the nearest that its grid has") {
     const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, center, 1);
     for (const WeightFormat& format : own_formats()) {
       CAPTURE(format_name(format));
-      const QuantizedTensor tensor = integers_of(values, kMatrixRows, kMatrixCols, format, {}, largest_of(values));
+      const CodeMatrix tensor = integers_of(values, kMatrixRows, kMatrixCols, format, {}, largest_of(values));
       const int lowest = format.bits == 8 && format.symmetric ? 1 : 0;
       std::size_t worse = 0;
       for (std::size_t r = 0; r < kMatrixRows; ++r) {
@@ -126,7 +127,7 @@ TEST_CASE("codes are within half a step where the grid spans the values") {
     if (format.codebook != CodebookId::kUniform) continue;  // has steps of many sizes
     if (format.bits == 4 && format.symmetric) continue;     // may cut the smaller side for a finer step
     CAPTURE(format_name(format));
-    const QuantizedTensor tensor = integers_of(values, kMatrixRows, kMatrixCols, format, {}, largest_of(values));
+    const CodeMatrix tensor = integers_of(values, kMatrixRows, kMatrixCols, format, {}, largest_of(values));
     float most_steps = 0;
     for (std::size_t r = 0; r < kMatrixRows; ++r) {
       for (std::size_t c = 0; c < kMatrixCols; ++c) {
@@ -141,7 +142,7 @@ TEST_CASE("codes are within half a step where the grid spans the values") {
 
 TEST_CASE("four symmetric bits cut at most one step") {
   const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0, 1);
-  const QuantizedTensor tensor =
+  const CodeMatrix tensor =
       integers_of(values, kMatrixRows, kMatrixCols, {.bits = 4, .group_size = 32, .symmetric = true}, {}, 1);
   for (std::size_t r = 0; r < kMatrixRows; ++r) {
     for (std::size_t c = 0; c < kMatrixCols; ++c) {
@@ -155,7 +156,7 @@ TEST_CASE("symmetric INT8 stays in -127 to 127 and reaches both ends") {
   std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0, 1);
   values[0] = -1.5F;
   values[kMatrixCols] = 1.5F;
-  const QuantizedTensor tensor = integers_of(values, kMatrixRows, kMatrixCols, {.bits = 8, .group_size = 64}, {}, 1.5F);
+  const CodeMatrix tensor = integers_of(values, kMatrixRows, kMatrixCols, {.bits = 8, .group_size = 64}, {}, 1.5F);
   CHECK(std::ranges::min(tensor.codes) == 128 - 127);
   CHECK(std::ranges::max(tensor.codes) == 128 + 127);
   CHECK(decode(tensor, 0, 0).code == 1);
@@ -167,8 +168,8 @@ TEST_CASE("a group of zeros has scale 0 and decodes to zeros") {
   for (std::size_t c = 32; c < 64; ++c) values[2 * kMatrixCols + c] = 0;
   for (const bool symmetric : {true, false}) {
     for (const int bits : {4, 5, 6, 8}) {
-      const QuantizedTensor tensor = integers_of(values, kMatrixRows, kMatrixCols,
-                                                 {.bits = bits, .group_size = 32, .symmetric = symmetric}, {}, 1);
+      const CodeMatrix tensor = integers_of(values, kMatrixRows, kMatrixCols,
+                                            {.bits = bits, .group_size = 32, .symmetric = symmetric}, {}, 1);
       for (std::size_t c = 32; c < 64; ++c) {
         CHECK(decode(tensor, 2, c).scale == 0);
         CHECK(decode(tensor, 2, c).code == decode(tensor, 2, c).zero);
@@ -182,7 +183,7 @@ TEST_CASE("zero is a value of every asymmetric grid, also of one whose values al
   for (const float center : {5.0F, -5.0F}) {
     const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, center, 1);
     for (const int bits : {4, 5, 6, 8}) {
-      const QuantizedTensor tensor =
+      const CodeMatrix tensor =
           integers_of(values, kMatrixRows, kMatrixCols, {.bits = bits, .group_size = 32, .symmetric = false}, {},
                       largest_of(values));
       const int top = (1 << bits) - 1;
@@ -200,7 +201,7 @@ TEST_CASE("zero is a value of every asymmetric grid, also of one whose values al
 TEST_CASE("ties round to even") {
   // Scale 1: the extreme value is 127.
   const std::vector<float> values = {127, 0.5F, 1.5F, 2.5F, -0.5F, -1.5F, -2.5F, 3.5F};
-  const QuantizedTensor tensor = integers_of(values, 1, 8, {.bits = 8, .group_size = 0}, {}, 127);
+  const CodeMatrix tensor = integers_of(values, 1, 8, {.bits = 8, .group_size = 0}, {}, 127);
   const std::vector<float> expected = {127, 0, 2, 2, 0, -2, -2, 4};
   for (std::size_t c = 0; c < expected.size(); ++c) CHECK(decode(tensor, 0, c).value() == expected[c]);
 }
@@ -213,7 +214,7 @@ TEST_CASE("outlier columns decode to exactly their 16-bit weights and widen no g
   }
   for (const WeightFormat& format : own_formats()) {
     CAPTURE(format_name(format));
-    const QuantizedTensor tensor = integers_of(values, kMatrixRows, kMatrixCols, format, columns, largest_of(values));
+    const CodeMatrix tensor = integers_of(values, kMatrixRows, kMatrixCols, format, columns, largest_of(values));
     const kernels::QuantizedMatrix matrix(tensor.view());
     std::vector<float> row(kMatrixCols);
     for (std::size_t r = 0; r < kMatrixRows; ++r) {
@@ -238,8 +239,8 @@ TEST_CASE("all decoders of a matrix agree with the values of its codes") {
   const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0.1F, 1);
   for (const WeightFormat& format : own_formats()) {
     CAPTURE(format_name(format));
-    const QuantizedTensor tensor = integers_of(values, kMatrixRows, kMatrixCols, format, {7}, 1.2F);
-    const std::vector<float> all = quant::decoded(RoundedMatrix(tensor));
+    const CodeMatrix tensor = integers_of(values, kMatrixRows, kMatrixCols, format, {7}, 1.2F);
+    const std::vector<float> all = quant::decoded(formats::CodeMatrix(tensor));
     const kernels::QuantizedMatrix matrix(tensor.view());
     std::vector<float> row(kMatrixCols);
     for (std::size_t r = 0; r < kMatrixRows; ++r) {
@@ -259,7 +260,7 @@ TEST_CASE("16-bit values are BF16 where F16 would overflow or lose digits") {
   for (const float size : {290000.0F, 1e-7F}) {
     std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0, size);
     const std::vector<std::int32_t> columns = {3};
-    const QuantizedTensor tensor =
+    const CodeMatrix tensor =
         integers_of(values, kMatrixRows, kMatrixCols, {.bits = 8, .group_size = 32}, columns, size);
     CHECK(tensor.scale_type == DType::kBF16);
     CHECK(tensor.outlier_type == DType::kBF16);
@@ -279,8 +280,8 @@ TEST_CASE("the result does not depend on the number of threads") {
       const auto run = [&] {
         return integers_of(values, kMatrixRows, kMatrixCols, format, columns, 1.2F, {.method = method});
       };
-      const QuantizedTensor one = test::with_threads(1, run);
-      const QuantizedTensor three = test::with_threads(3, run);
+      const CodeMatrix one = test::with_threads(1, run);
+      const CodeMatrix three = test::with_threads(3, run);
       CHECK(one.codes == three.codes);
       CHECK(one.scales == three.scales);
       CHECK(one.scale_codes == three.scale_codes);
@@ -296,7 +297,7 @@ TEST_CASE("a plan has the sizes and types of the result") {
   const std::vector<std::int32_t> columns = {1, 2, 3};
   for (const WeightFormat& format : own_formats()) {
     for (const auto& outliers : {columns, {}}) {
-      const QuantizedTensor result = integers_of(values, kMatrixRows, kMatrixCols, format, outliers, 1e-7F);
+      const CodeMatrix result = integers_of(values, kMatrixRows, kMatrixCols, format, outliers, 1e-7F);
       const auto planned = formats::quantized_plans("m", {.rows = kMatrixRows,
                                                           .cols = kMatrixCols,
                                                           .format = format,

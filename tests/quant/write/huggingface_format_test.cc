@@ -68,7 +68,7 @@ formats::PlannedMatrix plan_of(const WeightFormat& format) {
   return {.name = kModule, .rows = kRows, .cols = kCols, .format = format};
 }
 
-RoundedMatrix random_matrix(const WeightFormat& format, DType scale_type) {
+formats::CodeMatrix random_matrix(const WeightFormat& format, DType scale_type) {
   std::mt19937 random(3);
   std::vector<float> values(kRows * kCols);
   for (float& value : values) value = 0.1F + static_cast<float>(random() % 2001) / 1000.0F - 1.0F;
@@ -83,7 +83,7 @@ TEST_CASE("matrices are read back to the last bit, in the tensors that were plan
         CAPTURE(format_name(format));
         const formats::PlannedMatrix plan = plan_of(format);
         REQUIRE(layout.codec->holds(plan));
-        const RoundedMatrix matrix = random_matrix(format, type);
+        const formats::CodeMatrix matrix = random_matrix(format, type);
         const std::vector<files::TensorPlan> planned = layout.codec->tensors(plan, type);
         const TemporaryDirectory directory;
         files::SafetensorsWriter writer(directory.path(), planned, {});
@@ -108,7 +108,7 @@ TEST_CASE("matrices are read back to the last bit, in the tensors that were plan
         REQUIRE(reader->has(*checkpoint, kModule));
         const formats::CodecMatrix stored = reader->matrix(*checkpoint, kModule, kRows, kCols);
         CHECK(stored.form.has_value());
-        const kernels::QuantizedMatrix rounded = runnable_matrix(matrix);
+        const kernels::QuantizedMatrix rounded = matrix.packed();
         std::vector<float> row(kCols), expected(kCols);
         for (std::size_t r = 0; r < kRows; ++r) {
           stored.decode_row(r, row.data());

@@ -54,8 +54,8 @@ struct Written {
   bool finished = false;
 };
 
-const formats::QuantizedTensor& integers_of(const ConvertedModule& module) {
-  return std::get<formats::QuantizedTensor>(*module.quantized);
+const formats::CodeMatrix& integers_of(const ConvertedModule& module) {
+  return *module.quantized;
 }
 
 class ToyWriter : public ModelWriter {
@@ -136,7 +136,7 @@ TEST_CASE("formats are chosen among what the files can hold, at what they take t
   std::set<int> bits;
   for (const auto& [id, module] : written.modules) {
     CHECK(format.holds(module.plan));
-    if (module.quantized) bits.insert(integers_of(module).bits);
+    if (module.quantized) bits.insert(integers_of(module).format.bits);
     CHECK(module.quantized.has_value() == module.plan.is_quantized());
   }
   CHECK(bits == std::set<int>{5, 8});
@@ -274,8 +274,8 @@ TEST_CASE("matrices in every kind of codes are restored to the last bit") {
     quantize(block, Recipe::Rounding::kScaleSearch);
     const std::vector<ConvertedModule> modules = take_modules(std::move(block), false);
     const std::vector<ConvertedModule> restored = restore_modules(save_modules(modules), {modules.front().plan});
-    const kernels::QuantizedMatrix before = runnable_matrix(*modules.front().quantized);
-    const kernels::QuantizedMatrix after = runnable_matrix(*restored.front().quantized);
+    const kernels::QuantizedMatrix before = modules.front().quantized->packed();
+    const kernels::QuantizedMatrix after = restored.front().quantized->packed();
     std::vector<float> expected(256), row(256);
     for (std::size_t r = 0; r < 3; ++r) {
       before.decode_row(r, expected.data());

@@ -1,4 +1,4 @@
-#include "formats/quantized_tensor.h"
+#include "formats/codecs/ballast.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "ballast/error.h"
+#include "formats/code_matrix.h"
+#include "formats/float_type.h"
 #include "formats/scale_codes.h"
-#include "kernels/matrix/bit_packing.h"
-#include "kernels/matrix/float_matrix.h"
 
 namespace ballast::formats {
 
@@ -70,29 +70,7 @@ std::vector<std::int32_t> read_outlier_columns(const PartReader& parts, const fi
   return columns;
 }
 
-// Returns the first index whose exponent bits are all ones (infinity or NaN), or `count`.
-template <typename Word>
-std::size_t first_not_finite(const std::byte* bytes, std::size_t count, Word exponent) {
-  const auto is_bad = [=](std::size_t i) {
-    Word word;
-    std::memcpy(&word, bytes + i * sizeof word, sizeof word);
-    return (word & exponent) == exponent;
-  };
-  constexpr std::size_t kChunk = 1 << 16;
-  std::size_t first = count;
-#pragma omp parallel for reduction(min : first)
-  for (std::size_t begin = 0; begin < count; begin += kChunk) {
-    const std::size_t end = std::min(count, begin + kChunk);
-    bool bad = false;
-    for (std::size_t i = begin; i < end; ++i) bad |= is_bad(i);  // no early exit: the compiler vectorizes this
-    for (std::size_t i = begin; bad && i < std::min(end, first); ++i) {
-      if (is_bad(i)) first = i;
-    }
-  }
-  return first;
-}
-
-/// Returns the 16-bit scales for the 8-bit ones in `view`, [rows][groups].
+/// The 16-bit scales that those of 8 bits in `view` stand for, [rows][groups].
 std::vector<std::uint16_t> decode_all_scales(const PartReader& parts, const QuantizedView& view) {
   const std::size_t width = view.groups();
   std::vector<std::uint16_t> scales(view.scale_codes.size());
@@ -107,67 +85,7 @@ std::vector<std::uint16_t> decode_all_scales(const PartReader& parts, const Quan
   return scales;
 }
 
-template <typename T>
-std::vector<T> values_of(std::span<const std::byte> bytes) {
-  std::vector<T> values(bytes.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
-  return values;
-}
-
 }  // namespace
-
-QuantizedView QuantizedTensor::view() const {
-  return {.rows = rows,
-          .cols = cols,
-          .bits = bits,
-          .codebook = codebook,
-          .group_size = group_size,
-          .codes = codes,
-          .scale_type = scale_type,
-          .scales = std::as_bytes(std::span(scales)),
-          .scale_codes = scale_codes,
-          .row_scales = std::as_bytes(std::span(row_scales)),
-          .zeros = zeros,
-          .outlier_columns = outlier_columns,
-          .outlier_type = outlier_type,
-          .outlier_weights = std::as_bytes(std::span(outlier_weights))};
-}
-
-QuantizedTensor::QuantizedTensor(const QuantizedView& view)
-    : rows(view.rows),
-      cols(view.cols),
-      bits(view.bits),
-      codebook(view.codebook),
-      group_size(view.group_size),
-      codes(view.codes.begin(), view.codes.end()),
-      scale_type(view.scale_type),
-      scales(values_of<std::uint16_t>(view.scales)),
-      scale_codes(view.scale_codes.begin(), view.scale_codes.end()),
-      row_scales(values_of<std::uint16_t>(view.row_scales)),
-      zeros(view.zeros.begin(), view.zeros.end()),
-      outlier_columns(view.outlier_columns.begin(), view.outlier_columns.end()),
-      outlier_type(view.outlier_type),
-      outlier_weights(values_of<std::uint16_t>(view.outlier_weights)) {}
-
-void unpack_row(const QuantizedView& matrix, std::size_t row, std::span<std::uint8_t> codes) {
-  kernels::unpack_codes(matrix.codes.data() + row * packed_row_bytes(matrix.cols, matrix.bits), matrix.bits, codes);
-}
-
-std::vector<float> group_scales(const QuantizedView& matrix, std::size_t row) {
-  std::vector<float> scales(matrix.groups());
-  kernels::to_float(matrix.scales.data() + row * scales.size() * sizeof(std::uint16_t),
-                    scale_float_type(matrix.scale_type), scales.size(), scales.data());
-  return scales;
-}
-
-std::vector<std::uint8_t> group_zeros(const QuantizedView& matrix, std::size_t row) {
-  const int middle = matrix.codebook == CodebookId::kUniform ? 1 << (matrix.bits - 1) : kCodebookZero;
-  std::vector<std::uint8_t> zeros(matrix.groups(), static_cast<std::uint8_t>(middle));
-  if (matrix.zeros.empty()) return zeros;
-  const std::size_t row_bytes = packed_row_bytes(zeros.size(), matrix.bits);
-  kernels::unpack_codes(matrix.zeros.data() + row * row_bytes, matrix.bits, zeros);
-  return zeros;
-}
 
 std::vector<files::TensorPlan> quantized_plans(const std::string& module, const QuantizedShape& shape) {
   const WeightFormat& format = shape.format;
@@ -204,11 +122,7 @@ std::vector<QuantizedPart> quantized_parts(const std::string& module, const Quan
   }
   const std::vector<files::TensorPlan> plans = quantized_plans(module, {.rows = view.rows,
                                                                         .cols = view.cols,
-                                                                        .format = {.bits = view.bits,
-                                                                                   .codebook = view.codebook,
-                                                                                   .group_size = view.group_size,
-                                                                                   .symmetric = view.zeros.empty(),
-                                                                                   .scale_bits = shared ? 8 : 16},
+                                                                        .format = format_of(view),
                                                                         .outlier_columns = view.outlier_columns.size(),
                                                                         .scale_type = view.scale_type,
                                                                         .outlier_type = view.outlier_type});
@@ -270,15 +184,6 @@ StoredQuantizedTensor::StoredQuantizedTensor(const files::Checkpoint& checkpoint
 
 void StoredQuantizedTensor::release() const {
   for (const char* part : {".weight", ".weight_scale"}) checkpoint_.release(module_ + part);
-}
-
-void check_finite(const TensorView& view, const std::string& context) {
-  const std::size_t count = view.bytes.size() / dtype_info(view.dtype).block_bytes;
-  std::size_t bad = count;
-  if (view.dtype == DType::kF32) bad = first_not_finite<std::uint32_t>(view.bytes.data(), count, 0x7F800000);
-  if (view.dtype == DType::kF16) bad = first_not_finite<std::uint16_t>(view.bytes.data(), count, 0x7C00);
-  if (view.dtype == DType::kBF16) bad = first_not_finite<std::uint16_t>(view.bytes.data(), count, 0x7F80);
-  if (bad < count) throw Error(context, "value " + std::to_string(bad) + " is NaN or infinite");
 }
 
 }  // namespace ballast::formats

@@ -1,4 +1,4 @@
-#include "formats/quantized_tensor.h"
+#include "formats/codecs/ballast.h"
 
 #include <doctest/doctest.h>
 
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "error_message.h"
+#include "formats/code_matrix.h"
 #include "kernels/matrix/float_matrix.h"
 #include "kernels/matrix/quantized_matrix.h"
 #include "temporary_directory.h"
@@ -30,12 +31,11 @@ std::uint16_t half(float value) {
   return bits;
 }
 
-QuantizedTensor sample_tensor() {
-  QuantizedTensor tensor;
+CodeMatrix sample_tensor() {
+  CodeMatrix tensor;
   tensor.rows = kRows;
   tensor.cols = kCols;
-  tensor.bits = 4;
-  tensor.group_size = 32;
+  tensor.format = kFormat;
   for (std::size_t i = 0; i < kRows * packed_row_bytes(kCols, 4); ++i) {
     tensor.codes.push_back(static_cast<std::uint8_t>(i * 37 + 11));
   }
@@ -54,8 +54,9 @@ QuantizedTensor sample_tensor() {
 }
 
 /// The same codes with scales that are row_scale * code / 256.
-QuantizedTensor sample_of_8_bit_scales() {
-  QuantizedTensor tensor = sample_tensor();
+CodeMatrix sample_of_8_bit_scales() {
+  CodeMatrix tensor = sample_tensor();
+  tensor.format = kFormatOf8BitScales;
   for (const float scale : {2.0F, 0.0F, 1.0F}) tensor.row_scales.push_back(half(scale));
   tensor.scale_codes = {64, 255, 0, 7, 3, 128};
   tensor.scales.clear();
@@ -66,7 +67,7 @@ QuantizedTensor sample_of_8_bit_scales() {
   return tensor;
 }
 
-float expected_weight(const QuantizedTensor& tensor, std::size_t row, std::size_t col) {
+float expected_weight(const CodeMatrix& tensor, std::size_t row, std::size_t col) {
   const auto to_float = [](std::uint16_t bits) {
     float value = 0;
     kernels::to_float(&bits, kernels::FloatType::kF16, 1, &value);
@@ -87,7 +88,7 @@ struct Stored {
   std::vector<files::TensorPlan> plans;
   std::vector<std::vector<std::byte>> bytes;
 
-  explicit Stored(const QuantizedTensor& tensor) {
+  explicit Stored(const CodeMatrix& tensor) {
     for (const QuantizedPart& part : quantized_parts("m", tensor.view())) {
       plans.push_back(part.plan);
       bytes.emplace_back(part.bytes.begin(), part.bytes.end());
@@ -136,7 +137,7 @@ TEST_CASE("a quantized matrix comes back from its parts as it was") {
   for (const WeightFormat& format : {kFormat, kFormatOf8BitScales}) {
     CAPTURE(format.scale_bits);
     const test::TemporaryDirectory directory;
-    const QuantizedTensor tensor = format.scale_bits == 8 ? sample_of_8_bit_scales() : sample_tensor();
+    const CodeMatrix tensor = format.scale_bits == 8 ? sample_of_8_bit_scales() : sample_tensor();
     const auto checkpoint = Stored(tensor).write(directory.path());
     const StoredQuantizedTensor stored(*checkpoint, "m", format, kRows, kCols);
     const kernels::QuantizedMatrix matrix(stored.view());
@@ -153,10 +154,10 @@ TEST_CASE("a copy of what was read is written as the same bytes") {
     CAPTURE(format.scale_bits);
     const test::TemporaryDirectory directory;
     const Stored original(format.scale_bits == 8 ? sample_of_8_bit_scales() : sample_tensor());
-    QuantizedTensor copy;
+    CodeMatrix copy;
     {
       const auto checkpoint = original.write(directory.path());
-      copy = QuantizedTensor(StoredQuantizedTensor(*checkpoint, "m", format, kRows, kCols).view());
+      copy = CodeMatrix(StoredQuantizedTensor(*checkpoint, "m", format, kRows, kCols).view());
     }
     const Stored again(copy);
     CHECK(again.bytes == original.bytes);

@@ -1,4 +1,4 @@
-#include "formats/codecs/integer_groups.h"
+#include "formats/integer_groups.h"
 
 #include <algorithm>
 #include <array>

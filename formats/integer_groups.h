@@ -1,6 +1,6 @@
-// Integers in groups of columns that share a scale, as GPTQ, AWQ, MLX and compressed-tensors have them.
-#ifndef BALLAST_FORMATS_CODECS_INTEGER_GROUPS_H_
-#define BALLAST_FORMATS_CODECS_INTEGER_GROUPS_H_
+// What GPTQ, AWQ, MLX and compressed-tensors have in common: integers in groups of columns that share a scale.
+#ifndef BALLAST_FORMATS_INTEGER_GROUPS_H_
+#define BALLAST_FORMATS_INTEGER_GROUPS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/codecs/codec.h"
+#include "formats/codec_matrix.h"
 
 namespace ballast::formats {
 
@@ -38,4 +38,4 @@ CodecMatrix codec_matrix(IntegerGroups groups);
 
 }  // namespace ballast::formats
 
-#endif  // BALLAST_FORMATS_CODECS_INTEGER_GROUPS_H_
+#endif  // BALLAST_FORMATS_INTEGER_GROUPS_H_

@@ -1,6 +1,7 @@
-// A quantized matrix and its tensors in a checkpoint: names, types and shapes. docs/format.md specifies them.
-#ifndef BALLAST_FORMATS_QUANTIZED_TENSOR_H_
-#define BALLAST_FORMATS_QUANTIZED_TENSOR_H_
+// The codec of ballast's own format: the tensors of a quantized matrix and what they hold, which docs/format.md
+// specifies.
+#ifndef BALLAST_FORMATS_CODECS_BALLAST_H_
+#define BALLAST_FORMATS_CODECS_BALLAST_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,39 +16,7 @@
 
 namespace ballast::formats {
 
-/// A quantized matrix with its memory.
-struct QuantizedTensor {
-  QuantizedTensor() = default;
-  explicit QuantizedTensor(const QuantizedView& view);  ///< copies all parts
-
-  std::size_t rows = 0;
-  std::size_t cols = 0;
-  int bits = 8;
-  CodebookId codebook = CodebookId::kUniform;
-  std::size_t group_size = 0;
-  std::vector<std::uint8_t> codes;
-  DType scale_type = DType::kF16;
-  std::vector<std::uint16_t> scales;
-  std::vector<std::uint8_t> scale_codes;
-  std::vector<std::uint16_t> row_scales;
-  std::vector<std::uint8_t> zeros;
-  std::vector<std::int32_t> outlier_columns;
-  DType outlier_type = DType::kF16;
-  std::vector<std::uint16_t> outlier_weights;
-
-  QuantizedView view() const;
-};
-
-/// Unpacks the codes of row `row`; `codes` has `cols` elements.
-void unpack_row(const QuantizedView& matrix, std::size_t row, std::span<std::uint8_t> codes);
-
-/// Returns the scales of a row's groups, [groups()].
-std::vector<float> group_scales(const QuantizedView& matrix, std::size_t row);
-
-/// Returns the zero points of a row's groups, [groups()]; with a codebook, those of its values.
-std::vector<std::uint8_t> group_zeros(const QuantizedView& matrix, std::size_t row);
-
-/// The properties of a quantized matrix that determine its tensors.
+/// What the parts of a quantized matrix depend on.
 struct QuantizedShape {
   std::size_t rows = 0;
   std::size_t cols = 0;
@@ -94,9 +63,6 @@ class StoredQuantizedTensor {
   std::vector<std::int32_t> outlier_columns_;
 };
 
-/// Throws Error naming the first value of an F32, F16 or BF16 tensor that is not finite.
-void check_finite(const TensorView& view, const std::string& context);
-
 }  // namespace ballast::formats
 
-#endif  // BALLAST_FORMATS_QUANTIZED_TENSOR_H_
+#endif  // BALLAST_FORMATS_CODECS_BALLAST_H_
