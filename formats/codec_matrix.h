@@ -13,8 +13,8 @@ namespace ballast::formats {
 /// A matrix [rows = outputs, cols = inputs] whose scales were read and are finite. It reads from the checkpoint, which
 /// must outlive it. Both functions may be called from several threads.
 struct CodecMatrix {
-  std::optional<kernels::CodeLayout> form;  ///< a layout of kernels that holds the same values exactly; else none
-  kernels::QuantizedRowReader read_row;     ///< only where there is a form
+  std::optional<kernels::CodeLayout> form;  ///< a kernel layout with exactly the same values, if there is one
+  kernels::QuantizedRowReader read_row;     ///< set if `form` is
   std::function<void(std::size_t row, float* dst)> decode_row;
 };
 

@@ -1,4 +1,4 @@
-// What GPTQ, AWQ, MLX and compressed-tensors have in common: integers in groups of columns that share a scale.
+// Integers in groups of columns that share a scale, as GPTQ, AWQ, MLX and compressed-tensors have them.
 #ifndef BALLAST_FORMATS_INTEGER_GROUPS_H_
 #define BALLAST_FORMATS_INTEGER_GROUPS_H_
 

@@ -1,8 +1,10 @@
 #include "formats/codecs/ballast.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -14,6 +16,9 @@
 namespace ballast::formats {
 
 namespace {
+
+constexpr std::array kBallastBits = {4, 5, 6, 8};
+constexpr std::array<std::size_t, 4> kBallastGroupSizes = {0, 32, 64, 128};
 
 std::int64_t signed_size(std::size_t size) {
   return static_cast<std::int64_t>(size);
@@ -86,6 +91,27 @@ std::vector<std::uint16_t> decode_all_scales(const PartReader& parts, const Quan
 }
 
 }  // namespace
+
+std::vector<WeightFormat> ballast_candidates() {
+  std::vector<WeightFormat> formats;
+  std::ranges::copy_if(codebook_formats(), std::back_inserter(formats),
+                       [](const WeightFormat& format) { return format.scale_bits == 8; });
+  for (const std::size_t group_size : kBallastGroupSizes) {
+    if (group_size != 0) formats.push_back({.bits = 8, .group_size = group_size, .scale_bits = 8});
+  }
+  return formats;
+}
+
+bool holds_in_ballast(const WeightFormat& format) {
+  if (format.codebook != CodebookId::kUniform) {
+    const std::vector<WeightFormat> formats = codebook_formats();
+    return std::ranges::find(formats, format) != formats.end();
+  }
+  if (!format.is_ballast_format()) return false;
+  const bool scales = format.scale_bits == 16 || (format.scale_bits == 8 && format.group_size != 0);
+  return scales && std::ranges::find(kBallastBits, format.bits) != kBallastBits.end() &&
+         std::ranges::find(kBallastGroupSizes, format.group_size) != kBallastGroupSizes.end();
+}
 
 std::vector<files::TensorPlan> quantized_plans(const std::string& module, const QuantizedShape& shape) {
   const WeightFormat& format = shape.format;

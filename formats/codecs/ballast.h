@@ -16,7 +16,13 @@
 
 namespace ballast::formats {
 
-/// What the parts of a quantized matrix depend on.
+/// Returns the formats that a search may give to a matrix.
+std::vector<WeightFormat> ballast_candidates();
+
+/// Returns whether a format that quantizes is one of ballast's; a matrix of any shape fits.
+bool holds_in_ballast(const WeightFormat& format);
+
+/// The properties of a quantized matrix that determine its tensors.
 struct QuantizedShape {
   std::size_t rows = 0;
   std::size_t cols = 0;

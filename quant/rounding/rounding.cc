@@ -21,7 +21,7 @@ namespace {
 constexpr float kLargestF16 = 60000.0F;
 constexpr float kSmallestF16 = 1e-3F;
 
-/// Returns the indices of values of a codebook, which are given plus kCodebookZero.
+/// Returns the indices of a codebook's values; `values` contains each value plus kCodebookZero.
 std::vector<std::uint8_t> codebook_indices(std::span<const std::uint8_t> values, const Codebook& book) {
   std::array<std::uint8_t, 2 * kCodebookZero> indices{};
   for (std::size_t i = 0; i < book.values.size(); ++i) {
@@ -79,7 +79,7 @@ void store_row(std::span<const float> values, std::span<const std::uint8_t> code
   const std::size_t groups = grids.groups.size();
   store_group_values(grids, row, matrix.scale_type, [](const QuantParams& grid) { return grid.scale; }, matrix.scales);
   if (!matrix.offsets.empty()) {
-    // Exact: a grid has a zero point, which is a power of two, or a minimum of 16 bits.
+    // Exact: a grid has either a zero point, which is a power of two, or a 16-bit minimum.
     store_group_values(
         grids, row, matrix.scale_type, [](const QuantParams& grid) { return value_of(0, grid); }, matrix.offsets);
   }

@@ -40,7 +40,7 @@ std::vector<std::uint8_t> quantized_mask(std::size_t cols, std::span<const std::
 void store_row(std::span<const float> values, std::span<const std::uint8_t> codes, const RowGrids& grids,
                std::size_t row, formats::CodeMatrix& matrix);
 
-/// Returns the grids of one row's groups, as they are stored; a codebook matrix's are those of its table's values.
+/// Returns the grids of one row's groups as stored; with a codebook, the grids of its values.
 std::vector<QuantParams> grids_of_row(const QuantizedView& matrix, std::size_t row);
 
 }  // namespace ballast::quant

@@ -1,13 +1,12 @@
 #include "quant/write/ballast_format.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <map>
 #include <utility>
-#include <variant>
 
 #include "files/safetensors/safetensors_writer.h"
+#include "formats/codecs/ballast.h"
 #include "formats/float_type.h"
 #include "model/block_structure.h"
 #include "model/source/matrix_location.h"
@@ -18,9 +17,6 @@ namespace ballast::quant {
 namespace {
 
 using files::TensorPlan;
-
-constexpr std::array kBits = {4, 5, 6, 8};
-constexpr std::array<std::size_t, 4> kGroupSizes = {0, 32, 64, 128};
 
 std::int64_t signed_size(std::size_t size) {
   return static_cast<std::int64_t>(size);
@@ -135,27 +131,9 @@ class BallastWriter : public ModelWriter {
 
 BallastFormat::BallastFormat(const Recipe& recipe) : vector_type_(formats::float_dtype(recipe.linears.kind)) {}
 
-std::vector<WeightFormat> BallastFormat::candidates() const {
-  std::vector<WeightFormat> formats;
-  std::ranges::copy_if(codebook_formats(), std::back_inserter(formats),
-                       [](const WeightFormat& format) { return format.scale_bits == 8; });
-  for (const std::size_t group_size : kGroupSizes) {
-    if (group_size != 0) formats.push_back({.bits = 8, .group_size = group_size, .scale_bits = 8});
-  }
-  return formats;
-}
-
 bool BallastFormat::holds(const ModulePlan& module) const {
-  const WeightFormat& format = module.format;
   if (!module.is_quantized()) return module.outlier_columns == 0;
-  if (format.codebook != CodebookId::kUniform) {
-    const std::vector<WeightFormat> formats = codebook_formats();
-    return std::ranges::find(formats, format) != formats.end();
-  }
-  if (!format.is_ballast_format()) return false;
-  const bool scales = format.scale_bits == 16 || (format.scale_bits == 8 && format.group_size != 0);
-  return scales && std::ranges::find(kBits, format.bits) != kBits.end() &&
-         std::ranges::find(kGroupSizes, format.group_size) != kGroupSizes.end();
+  return formats::holds_in_ballast(module.format);
 }
 
 std::string BallastFormat::describe(const ModulePlan& module) const {

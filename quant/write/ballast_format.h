@@ -2,6 +2,7 @@
 #ifndef BALLAST_QUANT_WRITE_BALLAST_FORMAT_H_
 #define BALLAST_QUANT_WRITE_BALLAST_FORMAT_H_
 
+#include "formats/codecs/ballast.h"
 #include "quant/write/model_format.h"
 
 namespace ballast::quant {
@@ -12,7 +13,7 @@ class BallastFormat : public ModelFormat {
   explicit BallastFormat(const Recipe& recipe);
 
   Recipe fitting(const Recipe& recipe) const override { return recipe; }
-  std::vector<WeightFormat> candidates() const override;
+  std::vector<WeightFormat> candidates() const override { return formats::ballast_candidates(); }
   bool holds(const ModulePlan& module) const override;
   std::string describe(const ModulePlan& module) const override;
   std::uint64_t bytes(const ModulePlan& module) const override;

@@ -7,9 +7,9 @@
 #include <iterator>
 #include <map>
 #include <utility>
-#include <variant>
 
 #include "ballast/error.h"
+#include "formats/codecs/gguf_blocks.h"
 #include "formats/float_type.h"
 #include "jobs/written_by.h"
 #include "model/arch/gguf_fields.h"
@@ -24,35 +24,14 @@ namespace {
 
 using files::TensorPlan;
 
-constexpr std::size_t kLargestBlock = 256;
-
 bool has_whole_blocks(const ModelSpec& spec) {
   const AttentionSpec* attention = spec.first_attention();
   const std::size_t heads = attention == nullptr ? 0 : attention->heads * attention->value_size;
-  const auto whole = [](std::size_t cols) { return cols % kLargestBlock == 0; };
+  const auto whole = [](std::size_t cols) { return cols % formats::kLargestBlock == 0; };
   return whole(spec.hidden_size) && whole(heads) && std::ranges::all_of(spec.layers, [&](const LayerSpec& layer) {
            const auto& experts = layer.mlp.experts;
            return experts ? whole(experts->size) && whole(experts->shared_size) : whole(layer.mlp.size);
          });
-}
-
-DType matrix_dtype(const WeightFormat& format) {
-  return format.kind == WeightFormat::Kind::kBlocks ? format.block_type : formats::float_dtype(format.kind);
-}
-
-/// Returns llama.cpp's number for the type of most weights of a file.
-std::uint32_t file_type(DType dtype) {
-  struct FileType {
-    DType dtype;
-    std::uint32_t number;
-  };
-  // Of K types, those of one type for all, "small" if there are several.
-  constexpr std::array kTypes = {FileType{DType::kF16, 1},   FileType{DType::kQ4_0, 2},    FileType{DType::kQ4_1, 3},
-                                 FileType{DType::kQ8_0, 7},  FileType{DType::kQ5_0, 8},    FileType{DType::kQ5_1, 9},
-                                 FileType{DType::kQ2_K, 10}, FileType{DType::kQ3_K, 11},   FileType{DType::kQ4_K, 14},
-                                 FileType{DType::kQ5_K, 16}, FileType{DType::kQ6_K, 18},   FileType{DType::kIQ4_NL, 25},
-                                 FileType{DType::kBF16, 32}, FileType{DType::kIQ4_XS, 30}, FileType{DType::kF32, 0}};
-  return std::ranges::find(kTypes, dtype, &FileType::dtype)->number;
 }
 
 /// The type of most weights in matrices.
@@ -60,7 +39,7 @@ DType most_common_dtype(std::span<const ModulePlan> model) {
   std::map<DType, std::size_t> weights;
   for (const ModulePlan& module : model) {
     if (model::is_norm(module.id.role) || model::is_vector(module.id.role)) continue;
-    weights[matrix_dtype(module.format)] += module.weights();
+    weights[formats::gguf_dtype(module.format)] += module.weights();
   }
   return std::ranges::max_element(weights, {}, [](const auto& entry) { return entry.second; })->first;
 }
@@ -152,7 +131,7 @@ class GgufModelWriter : public ModelWriter {
       const std::vector<std::byte> more = stored_rows(*part);
       rows.insert(rows.end(), more.begin(), more.end());
     }
-    file_.write(matrix_dtype(first.plan.format), rows);
+    file_.write(formats::gguf_dtype(first.plan.format), rows);
   }
 
   std::vector<std::byte> stored_rows(const ConvertedModule& module) const {
@@ -163,7 +142,7 @@ class GgufModelWriter : public ModelWriter {
       const std::span<const std::byte> blocks = std::as_bytes(std::span(module.quantized->codes));
       rows.assign(blocks.begin(), blocks.end());
     } else {
-      rows = formats::encode_floats(module.values, matrix_dtype(plan.format));
+      rows = formats::encode_floats(module.values, formats::gguf_dtype(plan.format));
     }
     return order.empty() ? rows : in_order(rows, rows.size() / plan.rows, order);
   }
@@ -210,17 +189,7 @@ GgufFormat::GgufFormat(const std::filesystem::path& model)
 }
 
 WeightFormat GgufFormat::fitting(const WeightFormat& format) const {
-  if (!format.is_integer()) return format;
-  switch (format.bits) {
-    case 4:
-      return block_format(whole_blocks_ ? DType::kQ4_K : DType::kIQ4_NL);
-    case 5:
-      return block_format(whole_blocks_ ? DType::kQ5_K : DType::kQ5_0);
-    case 6:
-      return block_format(whole_blocks_ ? DType::kQ6_K : DType::kQ8_0);
-    default:
-      return block_format(DType::kQ8_0);
-  }
+  return formats::fitting_blocks(format, whole_blocks_);
 }
 
 Recipe GgufFormat::fitting(const Recipe& recipe) const {
@@ -246,17 +215,9 @@ bool GgufFormat::ties_formats() const {
   return std::ranges::any_of(source_->architecture().fused, stacks_parts);
 }
 
-std::vector<WeightFormat> GgufFormat::candidates() const {
-  std::vector<WeightFormat> formats;
-  for (const DType type : writable_block_types()) formats.push_back(block_format(type));
-  return formats;
-}
-
 bool GgufFormat::holds(const ModulePlan& module) const {
-  const WeightFormat& format = module.format;
   if (module.outlier_columns > 0) return false;
-  if (!module.is_quantized()) return true;
-  return format.kind == WeightFormat::Kind::kBlocks && module.cols % dtype_info(format.block_type).block_elements == 0;
+  return !module.is_quantized() || formats::holds_blocks(module.format, module.cols);
 }
 
 void GgufFormat::check_together(std::span<const ModulePlan> model) const {
@@ -274,26 +235,12 @@ void GgufFormat::check_together(std::span<const ModulePlan> model) const {
 }
 
 std::optional<WeightFormat> GgufFormat::exact_format(const ModulePlan& module, bool /*int8_activations*/) const {
-  const WeightFormat& format = module.format;
-  if (!format.quantizes()) return format;
-  constexpr std::size_t kGroup = 32;
-  const bool uniform = format.codebook == CodebookId::kUniform;
-  if (!uniform || !format.symmetric || format.group_size % kGroup != 0) return {};
-  switch (format.bits) {
-    case 4:
-      return block_format(DType::kQ4_0);
-    case 5:
-      return block_format(DType::kQ5_0);
-    case 8:
-      return block_format(DType::kQ8_0);
-    default:
-      return {};
-  }
+  return module.format.quantizes() ? formats::exact_blocks(module.format) : module.format;
 }
 
 std::string GgufFormat::describe(const ModulePlan& module) const {
   if (model::is_norm(module.id.role) || model::is_vector(module.id.role)) return "F32";
-  return std::string(dtype_info(matrix_dtype(module.format)).name);
+  return std::string(dtype_info(formats::gguf_dtype(module.format)).name);
 }
 
 std::vector<TensorPlan> GgufFormat::tensors_of(const ModulePlan& module) const {
@@ -304,8 +251,9 @@ std::vector<TensorPlan> GgufFormat::tensors_of(const ModulePlan& module) const {
   const auto cols = static_cast<std::int64_t>(module.cols);
   if (model::is_vector(role)) return {{name, DType::kF32, {cols}}};
   const bool norm = model::is_norm(role);
-  std::vector<TensorPlan> tensors = {norm ? TensorPlan{name + ".weight", DType::kF32, {cols}}
-                                          : TensorPlan{name + ".weight", matrix_dtype(module.format), {rows, cols}}};
+  std::vector<TensorPlan> tensors = {
+      norm ? TensorPlan{name + ".weight", DType::kF32, {cols}}
+           : TensorPlan{name + ".weight", formats::gguf_dtype(module.format), {rows, cols}}};
   if (module.bias) tensors.push_back({name + ".bias", DType::kF32, {norm ? cols : rows}});
   return tensors;
 }
@@ -355,7 +303,7 @@ std::unique_ptr<ModelWriter> GgufFormat::open(const std::filesystem::path& direc
                                               std::span<const ModulePlan> model) const {
   check_together(model);
   std::vector<files::GgufField> fields = fields_;
-  fields.back().value = file_type(most_common_dtype(model));
+  fields.back().value = formats::gguf_file_type(most_common_dtype(model));
   return std::make_unique<GgufModelWriter>(source_, directory / file_name(), fields, tensors_of(model), rope_tensors_);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "files/gguf/gguf_writer.h"
+#include "formats/codecs/gguf_blocks.h"
 #include "model/arch/gguf_fields.h"
 #include "model/source/model_source.h"
 #include "quant/write/model_format.h"
@@ -25,7 +26,7 @@ class GgufFormat : public ModelFormat {
   /// Biases stay if llama.cpp has tensors for them, LayerNorms stay, no columns keep 16 bits, and activations are
   /// llama.cpp's: INT8 in groups as large as a block.
   Recipe fitting(const Recipe& recipe) const override;
-  std::vector<WeightFormat> candidates() const override;
+  std::vector<WeightFormat> candidates() const override { return formats::block_formats(); }
   bool ties_formats() const override;
   bool stacks_experts() const override { return true; }
   std::string file_name() const override { return "model.gguf"; }

@@ -9,9 +9,9 @@
 
 namespace ballast::quant {
 
-/// The same codes with the scales of the groups that they come from. What they mean stays the same where the format's
-/// groups are parts of the matrix's, its zero points the same, and `half_type` has its scales. `format` is one of
-/// integers, MLX's groups, or blocks whose groups have scales of their own and no minimums. Without outlier columns.
+/// Returns the same codes with the scales of their groups. The values stay the same if the format's groups are parts of
+/// the matrix's, its zero points are the same, and `half_type` holds its scales. `format` is an integer format, MLX's
+/// groups, or blocks whose groups have their own scales and no minimums. Without outlier columns.
 formats::CodeMatrix repacked(const QuantizedView& matrix, const WeightFormat& format, DType half_type);
 
 }  // namespace ballast::quant

@@ -136,7 +136,7 @@ TEST_CASE("blocks do not depend on the number of threads") {
   const std::vector<float> values = bell_shaped_rows();
   for (const DType type : writable_block_types()) {
     CAPTURE(dtype_info(type).name);
-    const auto run = [&] { return blocks_of(values, type, {.method = GridMethod::kSearch}).blocks; };
+    const auto run = [&] { return blocks_of(values, type, {.method = GridMethod::kSearch}).codes; };
     CHECK(test::with_threads(1, run) == test::with_threads(3, run));
   }
 }

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "formats/codecs/ballast.h"
 #include "kernels/matrix/float_matrix.h"
 #include "kernels/matrix/quantized_matrix.h"
 #include "with_threads.h"
@@ -240,7 +241,7 @@ TEST_CASE("all decoders of a matrix agree with the values of its codes") {
   for (const WeightFormat& format : own_formats()) {
     CAPTURE(format_name(format));
     const CodeMatrix tensor = integers_of(values, kMatrixRows, kMatrixCols, format, {7}, 1.2F);
-    const std::vector<float> all = quant::decoded(formats::CodeMatrix(tensor));
+    const std::vector<float> all = tensor.decoded();
     const kernels::QuantizedMatrix matrix(tensor.view());
     std::vector<float> row(kMatrixCols);
     for (std::size_t r = 0; r < kMatrixRows; ++r) {

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 #include <random>
 #include <set>
 #include <string>
@@ -14,12 +13,9 @@
 
 #include "ballast/convert.h"
 #include "error_message.h"
-#include "files/json_reader.h"
 #include "fixed_recipe.h"
-#include "formats/codecs/codec.h"
 #include "model/source/model_source.h"
 #include "model_logits.h"
-#include "quant/rounding/rounding.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
 
@@ -32,93 +28,6 @@ using test::error_message;
 using test::logits_of;
 using test::TemporaryDirectory;
 namespace fs = std::filesystem;
-
-constexpr const char* kModule = "model.layers.0.mlp.up_proj";
-constexpr std::size_t kRows = 24;
-constexpr std::size_t kCols = 256;
-
-struct Layout {
-  OutputFormat output;
-  const formats::CodecWriter* codec = nullptr;
-  std::vector<WeightFormat> formats;
-  bool int8_activations = false;
-};
-
-WeightFormat symmetric(int bits, std::size_t group_size) {
-  return {.bits = bits, .group_size = group_size};
-}
-
-std::vector<Layout> layouts() {
-  std::vector<Layout> all;
-  all.push_back({OutputFormat::kCompressedTensors,
-                 formats::kCompressedTensorsCodec.writer,
-                 {symmetric(4, 32), symmetric(5, 64), symmetric(6, 128), symmetric(8, 32), symmetric(8, kCols)}});
-  all.push_back({OutputFormat::kCompressedTensors, formats::kCompressedTensorsCodec.writer, {symmetric(8, 0)}, true});
-  all.push_back({OutputFormat::kMlx, formats::kMlxCodec.writer, affine_formats()});
-  all.push_back(
-      {OutputFormat::kGptq, formats::kGptqCodec.writer, {symmetric(4, 32), symmetric(4, 128), symmetric(8, 64)}});
-  all.push_back(
-      {OutputFormat::kAwq,
-       formats::kAwqCodec.writer,
-       {{.bits = 4, .group_size = 32, .symmetric = false}, {.bits = 4, .group_size = 128, .symmetric = false}}});
-  return all;
-}
-
-formats::PlannedMatrix plan_of(const WeightFormat& format) {
-  return {.name = kModule, .rows = kRows, .cols = kCols, .format = format};
-}
-
-formats::CodeMatrix random_matrix(const WeightFormat& format, DType scale_type) {
-  std::mt19937 random(3);
-  std::vector<float> values(kRows * kCols);
-  for (float& value : values) value = 0.1F + static_cast<float>(random() % 2001) / 1000.0F - 1.0F;
-  return round_to_nearest(values, kRows, kCols, format, {}, 2, {.half_type = scale_type});
-}
-
-TEST_CASE("matrices are read back to the last bit, in the tensors that were planned") {
-  for (const Layout& layout : layouts()) {
-    for (const WeightFormat& format : layout.formats) {
-      for (const DType type : {DType::kF16, DType::kBF16}) {
-        CAPTURE(layout.codec->name());
-        CAPTURE(format_name(format));
-        const formats::PlannedMatrix plan = plan_of(format);
-        REQUIRE(layout.codec->holds(plan));
-        const formats::CodeMatrix matrix = random_matrix(format, type);
-        const std::vector<files::TensorPlan> planned = layout.codec->tensors(plan, type);
-        const TemporaryDirectory directory;
-        files::SafetensorsWriter writer(directory.path(), planned, {});
-        std::size_t next = 0;
-        for (const formats::EncodedTensor& part : layout.codec->encode(plan, matrix, type)) {
-          CHECK(part.plan.name == planned[next].name);
-          CHECK(part.plan.dtype == planned[next].dtype);
-          CHECK(part.plan.shape == planned[next++].shape);
-          writer.write(part.plan.name, part.bytes);
-        }
-        CHECK(next == planned.size());
-        writer.finish();
-
-        nlohmann::json config;
-        for (const std::string& key : layout.codec->configuration_keys()) {
-          config[key] =
-              layout.codec->configuration({.quantized = {plan}, .plain_linears = {}}, layout.int8_activations);
-        }
-        test::write_file(directory / "config.json", config.dump());
-        const auto checkpoint = files::open_checkpoint(directory.path());
-        const auto reader = formats::detect_codec(files::JsonReader(config, "config.json"));
-        REQUIRE(reader->has(*checkpoint, kModule));
-        const formats::CodecMatrix stored = reader->matrix(*checkpoint, kModule, kRows, kCols);
-        CHECK(stored.form.has_value());
-        const kernels::QuantizedMatrix rounded = matrix.packed();
-        std::vector<float> row(kCols), expected(kCols);
-        for (std::size_t r = 0; r < kRows; ++r) {
-          stored.decode_row(r, row.data());
-          rounded.decode_row(r, expected.data());
-          CHECK(row == expected);
-        }
-      }
-    }
-  }
-}
 
 test::TinyModel plain_llama() {
   return test::random_model({.hidden = 64, .heads = 2, .kv_heads = 2, .head_size = 32, .mlp = 96, .weights = 0.06F});
