@@ -8,12 +8,14 @@
 
 #include "ballast/error.h"
 #include "calib/accumulators.h"
+#include "calib/calibrate.h"
 #include "calib/calibration_plan.h"
 #include "calib/calibration_samples.h"
 #include "calib/calibration_state.h"
 #include "calib/massive_activation_tracker.h"
 #include "calib/prefix.h"
 #include "calib/range_observer.h"
+#include "calib/stream_observers.h"
 #include "jobs/job_state.h"
 #include "jobs/sharded_sum.h"
 #include "kernels/statistics.h"
@@ -26,7 +28,6 @@ namespace ballast {
 
 namespace {
 
-using calib::ChannelRanges;
 using calib::OutputMagnitudes;
 using calib::RangeObserver;
 using calib::Samples;
@@ -64,9 +65,10 @@ std::filesystem::path finding_folder(const std::filesystem::path& state_folder) 
 class Calibration {
  public:
   /// `stage` is the name in progress reports. `known`: statistics of the same samples, or null.
-  Calibration(const model::ModelSource& source, const CalibrateOptions& options, std::vector<int> prefix,
-              std::string stage, const Progress& progress, const Statistics* known = nullptr)
-      : source_(source),
+  Calibration(const std::shared_ptr<const model::ModelSource>& source, const CalibrateOptions& options,
+              std::vector<int> prefix, std::string stage, const Progress& progress, const Statistics* known = nullptr)
+      : opened_(source),
+        source_(*source),
         options_(options),
         prefix_(std::move(prefix)),
         stage_(std::move(stage)),
@@ -75,7 +77,7 @@ class Calibration {
         progress_(progress),
         tokenizer_(model::read_tokenizer(source_)),
         // A block may take long, so an interrupt can end it here.
-        runner_(source.spec(), options.length, [this] { report_progress(); }) {}
+        runner_(source_.spec(), options.length, [this] { report_progress(); }) {}
 
   /// Stores the progress in the folder, unless its path is empty.
   Statistics run(const std::filesystem::path& state_folder) {
@@ -112,7 +114,7 @@ class Calibration {
 
   void load_samples() {
     calib::ChosenSamples chosen = known_ != nullptr ? calib::samples_of(*known_)
-                                                    : calib::choose_samples(source_, *outer_, options_, ranks_,
+                                                    : calib::choose_samples(opened_, *outer_, options_, ranks_,
                                                                             state_ ? &*state_ : nullptr, progress_);
     samples_ = std::move(chosen.samples);
     statistics_.text = std::move(chosen.text);
@@ -156,12 +158,9 @@ class Calibration {
     statistics_.tokens = ids_;
     runner_.rows() = {};
     runner_.embed(embedding(), own_tokens());
-    OutputMagnitudes output(hidden_size());
-    const IndexRange own = sharing_.own();
-    for (std::size_t s = own.begin; s < own.end; ++s) {
-      output.add(hidden_of(s), s * options_.length, std::span(massive_rows_).subspan(row_of(s), options_.length));
-    }
-    finish_output(0, output);
+    calib::EmbeddingObserver observer(hidden_size(), options_.length, sharing_, massive_rows_);
+    runner_.observe_stream(sharing_, {&observer});
+    finish_output(0, observer.output);
   }
 
   void run_block(std::size_t layer) {
@@ -169,14 +168,18 @@ class Calibration {
     const model::BlockWeights block = source_.block(layer - 1);
     RangeObserver observer(source_.spec(), layer - 1, options_.length, sharing_, massive_rows_);
     runner_.observe(block, layer - 1, sharing_, BlockRunner::Then::kAdvance,
-                    {.record_inputs = true, .first_token_share = true}, observer);
+                    {.record_inputs = true, .first_token_share = true}, {&observer});
     finish_block(layer, block, observer);
     source_.release_block(layer - 1);
   }
 
   void finish_block(std::size_t layer, const model::BlockWeights& block, RangeObserver& measured) {
-    for (LinearInputStatistics& input : measured.finish_inputs(block, runner_.scratch())) {
-      statistics_.inputs.push_back(std::move(input));
+    for (RangeObserver::FinishedInput& input : measured.finish_inputs(block, runner_.scratch())) {
+      LinearInputStatistics& named = statistics_.inputs.emplace_back();
+      for (const model::Part& part : input.readers) {
+        named.linears.push_back(source_.name(part.role, layer - 1, part.expert));
+      }
+      named.channels = std::move(input.channels);
     }
     if (measured.expert_statistics) statistics_.experts.push_back(*std::move(measured.expert_statistics));
     statistics_.key_values.push_back({measured.keys.finish(ranks_), measured.values.finish(ranks_)});
@@ -188,10 +191,6 @@ class Calibration {
     }
     statistics_.sink_share.resize(layer * statistics_.heads);
     finish_output(layer, measured.output);
-  }
-
-  void finish_input(calib::InputRanges input) {
-    statistics_.inputs.push_back({.linears = std::move(input.linears), .channels = input.ranges.finish(ranks_)});
   }
 
   void finish_output(std::size_t layer, OutputMagnitudes& output) {
@@ -218,26 +217,13 @@ class Calibration {
   }
 
   void measure_head() {
-    const model::EmbeddingAndHead& outer = *outer_;
-    calib::InputRanges input{{outer.head_linear().name}, ChannelRanges(hidden_size())};
-    calib::InputRanges transform{{}, ChannelRanges(hidden_size())};
-    if (outer.preparation().transform()) transform.linears.push_back(outer.preparation().transform()->name);
-    std::vector<float> prepared(options_.length * hidden_size());
-    samples::for_each_shard(sharing_, [&](std::size_t shard, IndexRange samples) {
-      for (std::size_t s = samples.begin; s < samples.end; ++s) {
-        const auto massive = std::span(massive_rows_).subspan(row_of(s), options_.length);
-        outer.preparation().prepare(hidden_of(s), options_.length, prepared.data(), runner_.scratch().quantized);
-        input.ranges.add(prepared.data(), hidden_size(), massive);
-        if (outer.preparation().transform()) transform.ranges.add(hidden_of(s), hidden_size(), massive);
-      }
-      input.end_shard(shard);
-      transform.end_shard(shard);
-    });
-    if (outer.preparation().transform()) finish_input(std::move(transform));
-    finish_input(std::move(input));
+    calib::HeadObserver observer(*outer_, hidden_size(), options_.length, massive_rows_, runner_.scratch());
+    runner_.observe_stream(sharing_, {&observer});
+    for (LinearInputStatistics& input : observer.finish(ranks_)) statistics_.inputs.push_back(std::move(input));
   }
 
-  const model::ModelSource& source_;
+  std::shared_ptr<const model::ModelSource> opened_;
+  const model::ModelSource& source_;  ///< the same
   const CalibrateOptions& options_;
   std::vector<int> prefix_;
   std::string stage_;
@@ -258,20 +244,20 @@ class Calibration {
 };
 
 /// Uses the massive tokens of a first run as the prefix.
-Statistics calibrate_with_found_prefix(const model::ModelSource& source, const CalibrateOptions& options,
-                                       const Progress& progress) {
+Statistics calibrate_with_found_prefix(const std::shared_ptr<const model::ModelSource>& source,
+                                       const CalibrateOptions& options, const Progress& progress) {
   const std::filesystem::path folder =
       options.state_folder.empty() ? options.state_folder : finding_folder(options.state_folder);
   const Statistics bare = Calibration(source, options, {}, "finding the prefix", progress).run(folder);
-  std::vector<int> prefix = calib::massive_prefix(source, bare, source.checkpoint().path().string());
+  std::vector<int> prefix = calib::massive_prefix(*source, bare, source->checkpoint().path().string());
   return Calibration(source, options, std::move(prefix), "calibrating", progress, &bare).run(options.state_folder);
 }
 
 }  // namespace
 
-Statistics calibrate(const std::filesystem::path& model, const CalibrateOptions& asked, const Progress& progress) {
-  model::ModelSource source(model);
-  source.set_compute(asked.compute);
+Statistics calib::calibrate(const std::shared_ptr<const model::ModelSource>& opened, const CalibrateOptions& asked,
+                            const Progress& progress) {
+  const model::ModelSource& source = *opened;
   CalibrateOptions options = asked;
   const std::vector<int> prefix = calib::fixed_prefix(source, options.prefix);
   const std::size_t most_prefix_tokens = std::max(prefix.size(), calib::most_tokens(options.prefix));
@@ -285,10 +271,16 @@ Statistics calibrate(const std::filesystem::path& model, const CalibrateOptions&
   }
   return jobs::keep_progress_for_retry(
       [&] {
-        if (finds_prefix) return calibrate_with_found_prefix(source, options, progress);
-        return Calibration(source, options, prefix, "calibrating", progress).run(options.state_folder);
+        if (finds_prefix) return calibrate_with_found_prefix(opened, options, progress);
+        return Calibration(opened, options, prefix, "calibrating", progress).run(options.state_folder);
       },
       [&] { discard_calibration_state(options); });
+}
+
+Statistics calibrate(const std::filesystem::path& model, const CalibrateOptions& options, const Progress& progress) {
+  const auto source = std::make_shared<model::ModelSource>(model);
+  source->set_compute(options.compute);
+  return calib::calibrate(source, options, progress);
 }
 
 std::filesystem::path state_folder_beside(const std::filesystem::path& output) {

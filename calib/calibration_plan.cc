@@ -4,12 +4,12 @@
 
 #include "calib/prefix.h"
 #include "calib/samples.h"
-#include "jobs/costs.h"
 #include "jobs/memory.h"
 #include "jobs/plan.h"
 #include "jobs/sharded_sum.h"
 #include "model/block_structure.h"
 #include "samples/block_runner.h"
+#include "samples/pass_costs.h"
 
 namespace ballast::calib {
 
@@ -45,7 +45,7 @@ class Forecast {
         finds_prefix_(options.prefix.automatic && source.prefix_tokens().empty()),
         held_(jobs::resident_memory()),
         layer_(largest_layer(spec_)),
-        block_(jobs::block_costs(spec_, layer_, source.block(layer_))) {
+        block_(samples::block_costs(spec_, layer_, source.block(layer_))) {
     source.release_block(layer_);
     outer_weights_ = static_cast<double>(outer.head_linear().rows() * outer.head_linear().cols());
     outer_bytes_ = outer.streamed_bytes();
@@ -58,11 +58,11 @@ class Forecast {
   double seconds(std::size_t samples) const {
     const double tokens = static_cast<double>(samples * options_.length);
     const double blocks = tokens * static_cast<double>(spec_.layers.size()) *
-                          (block_.multiply_adds + jobs::attention_multiply_adds(spec_, layer_, options_.length));
+                          (block_.multiply_adds + samples::attention_multiply_adds(spec_, layer_, options_.length));
     const double passes = finds_prefix_ ? 2 : 1;
-    double seconds = passes * blocks / jobs::multiply_adds_per_second(samples::kBatchTokens);
+    double seconds = passes * blocks / samples::multiply_adds_per_second(samples::kBatchTokens);
     if (options_.text_files.empty()) {
-      seconds += (blocks + tokens * outer_weights_) / jobs::multiply_adds_per_second(texts_at_once(samples));
+      seconds += (blocks + tokens * outer_weights_) / samples::multiply_adds_per_second(texts_at_once(samples));
     }
     return seconds * kBesidesProducts;
   }
@@ -97,8 +97,8 @@ class Forecast {
   const CalibrateOptions& options_;
   bool finds_prefix_;
   std::uint64_t held_ = 0;
-  std::size_t layer_;  ///< all layers' costs are forecast from this one
-  jobs::BlockCosts block_;
+  std::size_t layer_;  ///< the costs of all are forecast from this one
+  samples::BlockCosts block_;
   double outer_weights_ = 0;
   std::uint64_t outer_bytes_ = 0;
 };

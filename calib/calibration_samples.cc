@@ -33,22 +33,22 @@ void check_options(const CalibrateOptions& options, const model::ModelSource& so
   jobs::check_sharing(options.samples, ranks);
 }
 
-ChosenSamples choose_samples(const model::ModelSource& source, const model::EmbeddingAndHead& outer,
-                             const CalibrateOptions& options, Ranks& ranks, jobs::JobState* state,
-                             const Progress& progress) {
+ChosenSamples choose_samples(const std::shared_ptr<const model::ModelSource>& source,
+                             const model::EmbeddingAndHead& outer, const CalibrateOptions& options, Ranks& ranks,
+                             jobs::JobState* state, const Progress& progress) {
   if (options.text_files.empty()) {
-    if (source.spec().causal && !source.spec().has_head) {
-      throw Error(source.checkpoint().path().string(),
+    if (source->spec().causal && !source->spec().has_head) {
+      throw Error(source->checkpoint().path().string(),
                   "has no head (lm_head.weight), which would write samples: calibrate with texts (--text FILE)");
     }
-    tell_plan(source, outer, options, options.samples, ranks);
-    return {samples_from_model(source.checkpoint().path(), options, ranks, state, progress), "sampled from the model"};
+    tell_plan(*source, outer, options, options.samples, ranks);
+    return {samples_from_model(source, options, ranks, state, progress), "sampled from the model"};
   }
-  ChosenSamples chosen{samples_from_text(*model::require_tokenizer(source), options), {}};
+  ChosenSamples chosen{samples_from_text(*model::require_tokenizer(*source), options), {}};
   for (const auto& path : options.text_files) {
     chosen.text += (chosen.text.empty() ? "" : ", ") + path.filename().string();
   }
-  tell_plan(source, outer, options, chosen.samples.size(), ranks);
+  tell_plan(*source, outer, options, chosen.samples.size(), ranks);
   return chosen;
 }
 

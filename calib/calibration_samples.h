@@ -3,6 +3,7 @@
 #define BALLAST_CALIB_CALIBRATION_SAMPLES_H_
 
 #include <cstddef>
+#include <memory>
 #include <string>
 
 #include "ballast/calibrate.h"
@@ -29,9 +30,9 @@ struct ChosenSamples {
 
 /// Chooses samples by the options. The job's forecast is reported as soon as the number of samples is known, before the
 /// model generates them. Throws Error if they do not fit the memory.
-ChosenSamples choose_samples(const model::ModelSource& source, const model::EmbeddingAndHead& outer,
-                             const CalibrateOptions& options, Ranks& ranks, jobs::JobState* state,
-                             const Progress& progress);
+ChosenSamples choose_samples(const std::shared_ptr<const model::ModelSource>& source,
+                             const model::EmbeddingAndHead& outer, const CalibrateOptions& options, Ranks& ranks,
+                             jobs::JobState* state, const Progress& progress);
 
 /// Returns the samples of existing statistics.
 ChosenSamples samples_of(const Statistics& statistics);

@@ -7,52 +7,33 @@
 #include <string>
 #include <string_view>
 
+#include "jobs/saved_arrays.h"
 #include "jobs/sharded_sum.h"
 
 namespace ballast::calib {
 
 namespace {
 
-// A layer's blobs have these names and its number; the last one written marks them as complete.
-constexpr std::string_view kHidden = "hidden.";
-constexpr std::string_view kFindings = "findings.";
-constexpr std::string_view kStatistics = "statistics.";
+// A layer's blob is this and its number.
+constexpr std::string_view kLayer = "layer.";
+constexpr const char* kContext = "saved progress";
 
-std::string blob(std::string_view name, std::size_t layer) {
-  return std::string(name) + std::to_string(layer);
+std::string blob(std::size_t layer) {
+  return std::string(kLayer) + std::to_string(layer);
 }
 
 std::vector<std::size_t> saved_layers(const jobs::JobState& state) {
   std::vector<std::size_t> layers;
   for (const std::string& name : state.names()) {
-    if (!name.starts_with(kStatistics)) continue;
+    if (!name.starts_with(kLayer)) continue;
     std::size_t layer = 0;
-    std::from_chars(name.data() + kStatistics.size(), name.data() + name.size(), layer);
+    std::from_chars(name.data() + kLayer.size(), name.data() + name.size(), layer);
     layers.push_back(layer);
   }
   return layers;
 }
 
-void erase_layer(jobs::JobState& state, std::size_t layer) {
-  for (const std::string_view name : {kStatistics, kFindings, kHidden}) state.erase(blob(name, layer));
-}
-
-/// A layer's blobs; nullopt if one is missing or damaged.
-struct SavedLayer {
-  std::string statistics;
-  std::string findings;
-  std::string hidden;
-};
-
-std::optional<SavedLayer> find(const jobs::JobState& state, std::size_t layer, std::size_t hidden_bytes) {
-  std::optional<std::string> statistics = state.get(blob(kStatistics, layer));
-  std::optional<std::string> findings = state.get(blob(kFindings, layer));
-  std::optional<std::string> hidden = state.get(blob(kHidden, layer));
-  if (!statistics || !findings || !hidden || hidden->size() != hidden_bytes) return std::nullopt;
-  return SavedLayer{*std::move(statistics), *std::move(findings), *std::move(hidden)};
-}
-
-/// Returns the bytes of all rows of tokens.
+/// Everything that is kept of tokens.
 std::vector<std::span<std::byte>> row_bytes(const CalibrationProgress& progress) {
   std::vector<std::span<std::byte>> parts;
   for (const std::span<float> rows : progress.rows) parts.push_back(std::as_writable_bytes(rows));
@@ -60,14 +41,28 @@ std::vector<std::span<std::byte>> row_bytes(const CalibrationProgress& progress)
   return parts;
 }
 
-void restore(const SavedLayer& saved, const CalibrationProgress& progress) {
-  const char* next = saved.hidden.data();
-  for (const std::span<std::byte> part : row_bytes(progress)) {
-    std::copy_n(next, part.size(), reinterpret_cast<char*>(part.data()));
-    next += part.size();
+jobs::SavedArraysReader read_layer(std::string_view saved) {
+  return {saved, kContext, "is damaged: give the command again"};
+}
+
+/// Returns a layer's blob; nullopt when it is missing, damaged, or of other samples.
+std::optional<std::string> saved_layer(const jobs::JobState& state, std::size_t layer,
+                                       const CalibrationProgress& progress) {
+  std::optional<std::string> saved = state.get(blob(layer));
+  if (!saved) return {};
+  jobs::SavedArraysReader arrays = read_layer(*saved);
+  for (const std::span<std::byte> rows : row_bytes(progress)) {
+    if (arrays.next().size() != rows.size()) return {};
   }
-  progress.findings.restore(saved.findings);
-  progress.statistics = parse_statistics(saved.statistics, "saved progress");
+  return saved;
+}
+
+void restore(std::string_view saved, const CalibrationProgress& progress) {
+  jobs::SavedArraysReader arrays = read_layer(saved);
+  for (const std::span<std::byte> rows : row_bytes(progress)) arrays.get(rows);
+  progress.findings.restore(arrays);
+  progress.statistics = parse_statistics(arrays.text(), kContext);
+  arrays.finish();
 }
 
 }  // namespace
@@ -78,15 +73,16 @@ void save_progress(jobs::JobState& state, Ranks& ranks, std::size_t layer, const
   if (worth == 0) return;
   const std::vector<std::size_t> before = saved_layers(state);
   state.save_stage([&] {
-    const std::vector<std::span<std::byte>> parts = row_bytes(progress);
-    state.put(blob(kHidden, layer), std::vector<std::span<const std::byte>>(parts.begin(), parts.end()));
-    state.put(blob(kFindings, layer), progress.findings.serialize());
-    state.put(blob(kStatistics, layer), serialize_statistics(progress.statistics));
+    jobs::SavedArrays arrays;
+    for (const std::span<std::byte> rows : row_bytes(progress)) arrays.add(rows);
+    progress.findings.save(arrays);
+    arrays.add_text(serialize_statistics(progress.statistics));
+    state.put(blob(layer), arrays.parts());
   });
   // A kill may come between two ranks' saving, so older progress is removed only when all ranks have the new one.
   ranks.barrier();
   for (const std::size_t old : before) {
-    if (old != layer) erase_layer(state, old);
+    if (old != layer) state.erase(blob(old));
   }
 }
 
@@ -97,10 +93,8 @@ std::optional<std::size_t> restore_progress(const jobs::JobState& state, Ranks& 
   // Counted from 1, so that 0 means none.
   const std::size_t common = jobs::least_of_ranks(ranks, newest == layers.end() ? 0 : *newest + 1);
   if (common == 0) return std::nullopt;
-  std::size_t bytes = 0;
-  for (const std::span<std::byte> part : row_bytes(progress)) bytes += part.size();
-  const std::optional<SavedLayer> saved = find(state, common - 1, bytes);
-  if (jobs::least_of_ranks(ranks, saved ? 1 : 0) == 0) return std::nullopt;  // no rank has changed anything
+  const std::optional<std::string> saved = saved_layer(state, common - 1, progress);
+  if (jobs::least_of_ranks(ranks, saved ? 1 : 0) == 0) return std::nullopt;  // nothing was changed on any rank
   restore(*saved, progress);
   return common - 1;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "files/json_reader.h"
+#include "files/strict_json.h"
 #include "files/utf8.h"
 
 namespace ballast::calib {
@@ -106,21 +107,20 @@ ActivationMap MassiveActivationTracker::draw_map() const {
   return map;
 }
 
-std::string MassiveActivationTracker::serialize() const {
+void MassiveActivationTracker::save(jobs::SavedArrays& arrays) const {
   json tokens = json::array();
   for (const auto& [token, seen] : massive_tokens_) tokens.push_back({token, seen.position, seen.samples});
   json channels = json::array();
   for (const auto& [channel, samples] : massive_channels_) channels.push_back({channel, samples});
-  const json all = {
-      {"channels", channels}, {"tokens", tokens}, {"map", {map_.largest, map_.layer, map_.sample, map_.rows}}};
-  std::string bytes;
-  json::to_cbor(all, bytes);
-  return bytes;
+  const json map = {map_.largest, map_.layer, map_.sample, map_.rows.size()};
+  arrays.add_text(json{{"channels", channels}, {"tokens", tokens}, {"map", map}}.dump());
+  arrays.add(map_.rows);
 }
 
-void MassiveActivationTracker::restore(std::string_view bytes) {
-  const json all = json::from_cbor(bytes, true, false);
-  const files::JsonReader reader(all, "saved progress");
+void MassiveActivationTracker::restore(jobs::SavedArraysReader& arrays) {
+  constexpr const char* kContext = "saved progress";
+  const json all = files::parse_strict_json(arrays.text(), kContext);
+  const files::JsonReader reader(all, kContext);
   massive_channels_.clear();
   for (const files::JsonReader& entry : reader.at("channels").elements()) {
     const std::vector<files::JsonReader> values = entry.tuple(2);
@@ -133,7 +133,8 @@ void MassiveActivationTracker::restore(std::string_view bytes) {
   }
   const std::vector<files::JsonReader> map = reader.at("map").tuple(4);
   map_ = {static_cast<float>(map[0].number()), map[1].integer<std::size_t>(), map[2].integer<std::size_t>(), {}};
-  for (const files::JsonReader& value : map[3].elements()) map_.rows.push_back(static_cast<float>(value.number()));
+  map_.rows.resize(map[3].integer<std::size_t>());
+  arrays.get(map_.rows);
 }
 
 }  // namespace ballast::calib

@@ -8,12 +8,12 @@
 #include <map>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "ballast/statistics.h"
 #include "calib/accumulators.h"
 #include "calib/samples.h"
+#include "jobs/saved_arrays.h"
 #include "text/tokenizer.h"
 
 namespace ballast::calib {
@@ -33,9 +33,9 @@ class MassiveActivationTracker {
   /// Sets the massive channels and tokens and the map of all layers.
   void describe(Statistics& statistics) const;
 
-  /// Serializes the state for resuming after a kill.
-  std::string serialize() const;
-  void restore(std::string_view bytes);
+  /// Adds what the layers so far gave, and takes it again, to go on after a kill. This must outlive `arrays`.
+  void save(jobs::SavedArrays& arrays) const;
+  void restore(jobs::SavedArraysReader& arrays);
 
  private:
   /// The first tokens' activations of the sample with the largest value so far.

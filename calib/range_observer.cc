@@ -50,7 +50,7 @@ void RangeObserver::add(const samples::ObservedBatch& batch) {
 void RangeObserver::add_input(const model::LinearInput& input, std::size_t index,
                               const std::vector<std::uint8_t>& massive) {
   InputRanges& measured =
-      inputs_.at(index, [&] { return InputRanges{input.linears, ChannelRanges(input.cols), input.expert}; });
+      inputs_.at(index, [&] { return InputRanges{input.readers, ChannelRanges(input.cols), input.expert}; });
   std::vector<std::uint8_t> flags;
   for (const std::size_t token : input.tokens) flags.push_back(massive[token]);
   if (input.count > 0) measured.ranges.add(input.rows, input.cols, input.tokens.empty() ? massive : flags);
@@ -73,8 +73,8 @@ void RangeObserver::end_shard(std::size_t shard) {
   first_token_share.end_shard(shard);
 }
 
-std::vector<LinearInputStatistics> RangeObserver::finish_inputs(const model::BlockWeights& block,
-                                                                model::BlockActivations& scratch) {
+std::vector<RangeObserver::FinishedInput> RangeObserver::finish_inputs(const model::BlockWeights& block,
+                                                                       model::BlockActivations& scratch) {
   if (experts_) {
     experts_->finish(*sharing_.ranks);
     const std::span<const std::uint64_t> counts = experts_->counts();
@@ -83,9 +83,9 @@ std::vector<LinearInputStatistics> RangeObserver::finish_inputs(const model::Blo
                          .tokens = {counts.begin(), counts.end()},
                          .stand_ins = std::vector<std::uint64_t>(counts.size())};
   }
-  std::vector<LinearInputStatistics> finished;
+  std::vector<FinishedInput> finished;
   for (InputRanges& input : inputs_) {
-    finished.push_back({.linears = std::move(input.linears), .channels = input.ranges.finish(*sharing_.ranks)});
+    finished.push_back({.readers = std::move(input.readers), .channels = input.ranges.finish(*sharing_.ranks)});
     if (input.expert && experts_->is_starved(*input.expert)) {
       add_stand_ins(block, scratch, *input.expert, finished.back().channels);
     }

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "ballast/statistics.h"
@@ -19,9 +18,9 @@
 
 namespace ballast::calib {
 
-/// The measurement of a linear's input.
+/// An input of linears that is being measured.
 struct InputRanges {
-  std::vector<std::string> linears;
+  std::vector<model::Part> readers;
   ChannelRanges ranges;
   std::optional<std::size_t> expert = {};  ///< the expert whose last linear reads it
 
@@ -39,9 +38,15 @@ class RangeObserver : public samples::Observer {
   void add(const samples::ObservedBatch& batch) override;
   void end_shard(std::size_t shard) override;
 
-  /// Returns the inputs of the block's linears for all ranks, which all call it once. Experts with too few tokens are
-  /// also run on others. `scratch` are the buffers with which the block was run.
-  std::vector<LinearInputStatistics> finish_inputs(const model::BlockWeights& block, model::BlockActivations& scratch);
+  /// The ranges of an input, and the linears that read it.
+  struct FinishedInput {
+    std::vector<model::Part> readers;
+    ChannelStatistics channels;
+  };
+
+  /// Returns what the block's linears read, of all ranks, which all call it once. Experts that got too few tokens are
+  /// run on others, too. `scratch` is what the block was run with.
+  std::vector<FinishedInput> finish_inputs(const model::BlockWeights& block, model::BlockActivations& scratch);
 
   /// Keys, values and shares have no channels if the layer has no attention.
   ChannelRanges keys;

@@ -129,8 +129,8 @@ void append_samples(const std::string& bytes, std::size_t length, Samples& sampl
 }
 
 /// Generates the texts of one rank, group by group.
-std::string write_texts(const std::filesystem::path& path, const CalibrateOptions& options, jobs::IndexRange mine,
-                        jobs::JobState* state, const Progress& progress) {
+std::string write_texts(const std::shared_ptr<const model::ModelSource>& source, const CalibrateOptions& options,
+                        jobs::IndexRange mine, jobs::JobState* state, const Progress& progress) {
   std::optional<model::Model> model;  // loaded if a text is missing
   std::string texts;
   TokenProgress tokens{progress, 0, mine.size() * options.length};
@@ -141,7 +141,7 @@ std::string write_texts(const std::filesystem::path& path, const CalibrateOption
     if (group && group->size() == count * options.length * sizeof(int)) {
       tokens.add(count * options.length);
     } else {
-      if (!model) model.emplace(path);
+      if (!model) model.emplace(source);
       // Seeds of different runs differ if a run has fewer than 2^20 samples.
       const std::uint64_t seed = (options.seed << 20) + begin;
       group = bytes_of(model->spec().causal
@@ -150,6 +150,11 @@ std::string write_texts(const std::filesystem::path& path, const CalibrateOption
       if (state != nullptr) state->put(name, *group);
     }
     texts += *group;
+  }
+  if (model) {
+    model.reset();
+    // Calibration reads the file block by block: it does not need all pages that the model has read.
+    for (std::size_t layer = 0; layer < source->spec().layers.size(); ++layer) source->release_block(layer);
   }
   return texts;
 }
@@ -186,11 +191,11 @@ Samples samples_from_text(const text::Tokenizer& tokenizer, const CalibrateOptio
   return samples;
 }
 
-Samples samples_from_model(const std::filesystem::path& path, const CalibrateOptions& options, Ranks& ranks,
-                           jobs::JobState* state, const Progress& progress) {
+Samples samples_from_model(const std::shared_ptr<const model::ModelSource>& source, const CalibrateOptions& options,
+                           Ranks& ranks, jobs::JobState* state, const Progress& progress) {
   const jobs::IndexRange mine = jobs::samples_of_rank(ranks.rank(), ranks.size(), options.samples);
   Samples samples;
-  for (const std::string& texts : ranks.gather(write_texts(path, options, mine, state, progress))) {
+  for (const std::string& texts : ranks.gather(write_texts(source, options, mine, state, progress))) {
     append_samples(texts, options.length, samples);
   }
   return samples;

@@ -2,12 +2,13 @@
 #ifndef BALLAST_CALIB_SAMPLES_H_
 #define BALLAST_CALIB_SAMPLES_H_
 
-#include <filesystem>
+#include <memory>
 #include <vector>
 
 #include "ballast/calibrate.h"
 #include "ballast/ranks.h"
 #include "jobs/job_state.h"
+#include "model/source/model_source.h"
 #include "text/tokenizer.h"
 
 namespace ballast::calib {
@@ -21,8 +22,8 @@ Samples samples_from_text(const text::Tokenizer& tokenizer, const CalibrateOptio
 /// Samples options.samples texts of options.length tokens from the model at temperature 1, each with its own seed: the
 /// ranks share the work, and the texts are the same for any number of ranks. Progress is stored in `state`, if there is
 /// one.
-Samples samples_from_model(const std::filesystem::path& model, const CalibrateOptions& options, Ranks& ranks,
-                           jobs::JobState* state, const Progress& progress);
+Samples samples_from_model(const std::shared_ptr<const model::ModelSource>& source, const CalibrateOptions& options,
+                           Ranks& ranks, jobs::JobState* state, const Progress& progress);
 
 /// The number of texts that the model generates in parallel.
 inline constexpr std::size_t kSequencesAtOnce = 64;

@@ -11,6 +11,7 @@
 #include "files/format_version.h"
 #include "files/json_reader.h"
 #include "files/mapped_file.h"
+#include "files/safetensors/safetensors_bytes.h"
 #include "files/safetensors/safetensors_file.h"
 #include "files/strict_json.h"
 #include "jobs/written_by.h"
@@ -23,47 +24,9 @@ using nlohmann::json;
 
 constexpr std::size_t kVersion = 2;
 constexpr const char* kTokens = "samples.tokens";
+constexpr const char* kMetadata = "ballast.statistics";
 
-/// The file's tensors by name; the views' bytes are in the Statistics that is being saved.
-class TensorSet {
- public:
-  void add(const std::string& name, std::span<const float> values) {
-    tensors_[name] = {"F32", {values.size()}, std::as_bytes(values)};
-  }
-  void add_rows(const std::string& name, std::span<const int> values, std::size_t rows) {
-    tensors_[name] = {"I32", {rows, rows == 0 ? 0 : values.size() / rows}, std::as_bytes(values)};
-  }
-
-  /// Returns the file's bytes: header length, header, data.
-  std::string serialize(const std::string& metadata) const {
-    json header = {{"__metadata__", {{"ballast.statistics", metadata}}}};
-    std::size_t offset = 0;
-    for (const auto& [name, tensor] : tensors_) {
-      header[name] = {
-          {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + tensor.bytes.size()}}};
-      offset += tensor.bytes.size();
-    }
-    std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
-    text.resize((text.size() + 7) / 8 * 8, ' ');
-    const std::uint64_t length = text.size();
-    std::string file(sizeof length, '\0');
-    std::memcpy(file.data(), &length, sizeof length);
-    file += text;
-    for (const auto& [name, tensor] : tensors_) {
-      file.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
-    }
-    return file;
-  }
-
- private:
-  static_assert(sizeof(int) == 4);
-  struct Tensor {
-    const char* dtype = "";
-    std::vector<std::size_t> shape;
-    std::span<const std::byte> bytes;
-  };
-  std::map<std::string, Tensor> tensors_;
-};
+static_assert(sizeof(int) == 4);
 
 // Visits the vectors of a ChannelStatistics by their names in the file.
 template <typename Channels, typename Visit>
@@ -243,19 +206,24 @@ void check_consistent(const Statistics& statistics, const std::string& context) 
 }  // namespace
 
 std::string serialize_statistics(const Statistics& statistics) {
-  TensorSet tensors;
-  tensors.add_rows(kTokens, statistics.tokens, statistics.samples);
-  for_each_vector(statistics,
-                  [&](const std::string& name, const std::vector<float>& values) { tensors.add(name, values); });
+  // Views of what `statistics` holds.
+  std::map<std::string, TensorView> tensors;
+  const auto rows = static_cast<std::int64_t>(statistics.samples);
+  const std::span<const int> tokens = statistics.tokens;
+  tensors[kTokens] = {
+      DType::kI32, {rows, rows == 0 ? 0 : static_cast<std::int64_t>(tokens.size()) / rows}, std::as_bytes(tokens)};
+  for_each_vector(statistics, [&](const std::string& name, const std::vector<float>& values) {
+    tensors[name] = {DType::kF32, {static_cast<std::int64_t>(values.size())}, std::as_bytes(std::span(values))};
+  });
   const std::string metadata = metadata_json(statistics).dump(-1, ' ', false, json::error_handler_t::replace);
-  return tensors.serialize(metadata);
+  return files::safetensors_bytes(tensors, {{kMetadata, metadata}});
 }
 
 Statistics parse_statistics(std::string_view file, std::string_view context) {
   const files::SafetensorsContent content = files::parse_safetensors(std::as_bytes(std::span(file)), context);
-  const auto metadata = content.metadata.find("ballast.statistics");
+  const auto metadata = content.metadata.find(kMetadata);
   if (metadata == content.metadata.end()) throw Error(context, "is not a statistics file of ballast calibrate");
-  const std::string place = std::string(context) + ": ballast.statistics";
+  const std::string place = std::string(context) + ": " + kMetadata;
   const json parsed = files::parse_strict_json(metadata->second, place);
   const files::JsonReader reader(parsed, place);
   files::check_format_version(reader, kVersion, "calibrate again");

@@ -247,36 +247,36 @@ Evaluation evaluation_of(const eval::TextChunks& chunks, const OwnScores& all, s
 }
 
 /// The models and the text of an evaluation.
-struct Question {
+struct EvaluationInput {
   std::unique_ptr<model::ModelSource> source;
   std::unique_ptr<model::ModelSource> reference;  ///< or null
   std::unique_ptr<text::Tokenizer> tokenizer;
   eval::TextChunks chunks;
 };
 
-Question read_question(const std::filesystem::path& model, const EvaluateOptions& options) {
-  Question question{.source = open_source(model, options), .reference = {}, .tokenizer = {}, .chunks = {}};
-  require_causal(*question.source);
+EvaluationInput read_input(const std::filesystem::path& model, const EvaluateOptions& options) {
+  EvaluationInput input{.source = open_source(model, options), .reference = {}, .tokenizer = {}, .chunks = {}};
+  require_causal(*input.source);
   const std::string text = files::read_text_file(options.text_file);
-  check_options(options, *question.source);
-  question.reference = open_reference(options, *question.source);
-  question.tokenizer = model::require_tokenizer(*question.source);
-  question.chunks = cut_text(text, *question.tokenizer, options);
-  return question;
+  check_options(options, *input.source);
+  input.reference = open_reference(options, *input.source);
+  input.tokenizer = model::require_tokenizer(*input.source);
+  input.chunks = cut_text(text, *input.tokenizer, options);
+  return input;
 }
 
 }  // namespace
 
 Evaluation evaluate(const std::filesystem::path& model, const EvaluateOptions& options, const Progress& progress) {
   Ranks& ranks = ranks_or_single(options.ranks);
-  Question question = jobs::fail_together(ranks, [&] { return read_question(model, options); });
-  const std::uint64_t file_bytes = question.source->checkpoint().file_bytes();
-  const jobs::IndexRange own = jobs::even_part(question.chunks.count(), ranks.rank(), ranks.size());
-  const eval::TextChunks own_chunks = question.chunks.part(own.begin, own.end);
+  EvaluationInput input = jobs::fail_together(ranks, [&] { return read_input(model, options); });
+  const std::uint64_t file_bytes = input.source->checkpoint().file_bytes();
+  const jobs::IndexRange own = jobs::even_part(input.chunks.count(), ranks.rank(), ranks.size());
+  const eval::TextChunks own_chunks = input.chunks.part(own.begin, own.end);
   const OwnScores scores = jobs::fail_together(ranks, [&] {
-    return ChunkScorer(std::move(question.source), std::move(question.reference), own_chunks, options, progress).run();
+    return ChunkScorer(std::move(input.source), std::move(input.reference), own_chunks, options, progress).run();
   });
-  return evaluation_of(question.chunks, gather_scores(scores, ranks), file_bytes, options, *question.tokenizer);
+  return evaluation_of(input.chunks, gather_scores(scores, ranks), file_bytes, options, *input.tokenizer);
 }
 
 }  // namespace ballast

@@ -17,7 +17,7 @@
 #include "model/source/code_rounding.h"
 #include "model/source/model_source.h"
 #include "model/source/tensor_groups.h"
-#include "quant/prepared_blocks.h"
+#include "quant/conversion/prepared_blocks.h"
 #include "quant/write/ballast_format.h"
 #include "text/tokenizer.h"
 
@@ -139,7 +139,8 @@ class Summary {
                                                                : "that of its last token";
     std::string text = std::string("embed: a text's vector is ") + pooling;
     if (!vectors.dense.empty())
-      text += ", through " + report::counted(vectors.dense.size(), "dense layer", "dense layers");
+      text += ", through " + std::to_string(vectors.dense.size()) +
+              (vectors.dense.size() == 1 ? " dense layer" : " dense layers");
     if (vectors.normalized) text += ", of length 1";
     if (vectors.most_tokens > 0)
       text += "; texts longer than " + std::to_string(vectors.most_tokens) + " tokens are cut";
@@ -168,7 +169,7 @@ class Summary {
     const std::string command = "convert --scheme " + std::string(scheme) + ": ";
     try {
       const std::uint64_t bytes =
-          quant::BallastFormat(recipe).file_bytes(quant::plan_model({.source = source_, .recipe = recipe}));
+          quant::BallastFormat(recipe).file_bytes(quant::plan_model(quant::Preparation(source_, recipe)));
       return command + "about " + text::format_bytes(bytes) + ", formats chosen matrix by matrix";
     } catch (const Error& error) {
       return command + "refused: " + error.what();

@@ -111,7 +111,13 @@ Model::Model(const std::filesystem::path& path, FloatLayout layout, const ModelO
     : Model(std::make_unique<ModelSource>(path), layout, options) {}
 
 Model::Model(std::unique_ptr<ModelSource> source, FloatLayout layout, const ModelOptions& options)
-    : source_(prepared(std::move(source), options)),
+    : Model(std::shared_ptr<const ModelSource>(prepared(std::move(source), options)), layout, options) {}
+
+Model::Model(std::shared_ptr<const ModelSource> source, FloatLayout layout)
+    : Model(std::move(source), layout, all_floats()) {}
+
+Model::Model(std::shared_ptr<const ModelSource> source, FloatLayout layout, const ModelOptions& options)
+    : source_(std::move(source)),
       embedding_and_head_(source_->spec(), parts_of(*source_, 0, layout)),
       rope_(source_->spec()) {
   source_->checkpoint().verify_checksums();

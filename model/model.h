@@ -93,6 +93,9 @@ class Model {
   explicit Model(std::unique_ptr<ModelSource> source, FloatLayout layout = FloatLayout::kRows,
                  const ModelOptions& options = all_floats());
 
+  /// Loads all weights as floats from files that others read, too. They compute as the source does.
+  explicit Model(std::shared_ptr<const ModelSource> source, FloatLayout layout = FloatLayout::kRows);
+
   const ModelSource& source() const { return *source_; }
   const ModelSpec& spec() const { return source_->spec(); }
 
@@ -150,6 +153,9 @@ class Model {
   std::size_t all_weights() const;
 
  private:
+  /// The source is as the options ask for.
+  Model(std::shared_ptr<const ModelSource> source, FloatLayout layout, const ModelOptions& options);
+
   void check_cache_options(const CacheOptions& options) const;
 
   bool cut_pass(std::span<const SequenceTokens> batch, Workspace& workspace) const;
@@ -161,7 +167,7 @@ class Model {
   /// Writes to fp16_tokens which of consecutive tokens an INT8 cache keeps in F16: 1, or 0.
   void choose_fp16_tokens(const TokenSpan& tokens, std::size_t position, std::vector<std::uint8_t>& fp16_tokens) const;
 
-  std::unique_ptr<ModelSource> source_;
+  std::shared_ptr<const ModelSource> source_;
   std::unique_ptr<const ExpertCache> experts_;  ///< null: all are in the blocks
   std::vector<BlockWeights> blocks_;
   EmbeddingAndHead embedding_and_head_;

@@ -15,6 +15,7 @@
 #include "ballast/spec.h"
 #include "kernels/matrix/float_matrix.h"
 #include "kernels/matrix/quantized_matrix.h"
+#include "model/block_structure.h"
 #include "model/experts/expert_store.h"
 #include "model/mixer/mixer.h"
 #include "model/step_rows.h"
@@ -33,6 +34,7 @@ struct FloatMatrixHolder {
 
 /// A linear, y = W x + b, with W in any format.
 struct Linear {
+  Part part;
   std::string name;  ///< "model.layers.0.self_attn.q_proj"
   std::variant<FloatMatrixHolder, kernels::QuantizedMatrix> weights;
   std::vector<float> bias;                                     ///< empty when there is none

@@ -143,9 +143,11 @@ ObservedBatch BlockRunner::observed(const Samples& batch, const model::ForwardOp
 }
 
 void BlockRunner::observe(const model::BlockWeights& block, std::size_t layer, const SampleSharing& sharing, Then then,
-                          const model::ForwardOptions& options, Observer& observer) {
+                          const model::ForwardOptions& options, std::initializer_list<Observer*> observers) {
   run_prefix(block, layer);
-  const Visit visit = [&](const Samples& batch) { observer.add(observed(batch, options)); };
+  const Visit visit = [&](const Samples& batch) {
+    for (Observer* observer : observers) observer->add(observed(batch, options));
+  };
   const std::size_t first = sharing.own().begin;
   for_each_shard(sharing, [&](std::size_t shard, jobs::IndexRange range) {
     if (range.size() > 0) {
@@ -161,7 +163,18 @@ void BlockRunner::observe(const model::BlockWeights& block, std::size_t layer, c
         run_batches(block, layer, {batch.first, batch.count, hidden, shared_keys}, options, visit);
       }
     }
-    observer.end_shard(shard);
+    for (Observer* observer : observers) observer->end_shard(shard);
+  });
+}
+
+void BlockRunner::observe_stream(const SampleSharing& sharing, std::initializer_list<Observer*> observers) {
+  const std::size_t first = sharing.own().begin;
+  for_each_shard(sharing, [&](std::size_t shard, jobs::IndexRange range) {
+    for (std::size_t sample = range.begin; sample < range.end; ++sample) {
+      for (Observer* observer : observers) observer->add(look(sample - first, 1));
+      if (check_cancelled_) check_cancelled_();
+    }
+    for (Observer* observer : observers) observer->end_shard(shard);
   });
 }
 

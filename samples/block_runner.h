@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -60,11 +61,15 @@ class BlockRunner {
   /// Advances the samples past a block, at most `at_once` of them at a time.
   void advance(const model::BlockWeights& block, std::size_t layer, std::size_t at_once = SIZE_MAX);
 
-  /// Runs the samples through a block and passes each batch to `observer`. Then the samples either stay before the
-  /// block or advance past it.
+  /// Runs the samples through a block and shows each batch to all observers. The samples then stay where they are, or
+  /// have moved to after the block.
   enum class Then { kStay, kAdvance };
   void observe(const model::BlockWeights& block, std::size_t layer, const SampleSharing& sharing, Then then,
-               const model::ForwardOptions& options, Observer& observer);
+               const model::ForwardOptions& options, std::initializer_list<Observer*> observers);
+
+  /// Shows the samples where they are to all observers, one at a time, without running them: before the first block, or
+  /// after the last.
+  void observe_stream(const SampleSharing& sharing, std::initializer_list<Observer*> observers);
 
   /// Advances some samples past a block, for an observer of another runner that compares the two.
   ObservedBatch run(const model::BlockWeights& block, std::size_t layer, std::size_t first, std::size_t count,

@@ -1,4 +1,4 @@
-// Observers of a block's activations while samples run through it.
+// Observers measure activations while samples run through a model block by block (samples/block_runner.h).
 #ifndef BALLAST_SAMPLES_OBSERVER_H_
 #define BALLAST_SAMPLES_OBSERVER_H_
 
@@ -10,16 +10,19 @@
 
 namespace ballast::samples {
 
-/// A batch of whole samples after a block. The views are valid until the runner's next batch.
+/// A batch of whole samples that has passed a block, or is between two blocks. Views, valid until the runner's next
+/// batch.
 struct ObservedBatch {
   std::size_t first = 0;  ///< index of the first sample on this rank
   std::size_t count = 0;  ///< samples
-  /// The inputs of the block's linears (with ForwardOptions::record_inputs), its keys, values and routing.
+  /// What the block's linears read (with ForwardOptions::record_inputs), its keys, values and routing; stale where no
+  /// block ran (BlockRunner::observe_stream()).
   const model::BlockActivations* activations = nullptr;
   std::span<const float> hidden{};  ///< the stream after the block [tokens][hidden]; empty if the pass ended earlier
 };
 
-/// Measures a block. Batches come shard by shard (jobs/sharded_sum.h), each shard's before its end_shard().
+/// Measures a block, or the stream between two. Batches come shard by shard (jobs/sharded_sum.h), each shard's before
+/// its end_shard().
 class Observer {
  public:
   Observer() = default;

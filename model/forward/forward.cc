@@ -199,7 +199,7 @@ void merge_inputs(std::vector<LinearInput>& inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     for (std::size_t j = inputs.size() - 1; j > i; --j) {
       if (inputs[j].rows != inputs[i].rows || inputs[j].count == 0 || inputs[i].count == 0) continue;
-      inputs[i].linears.insert(inputs[i].linears.end(), inputs[j].linears.begin(), inputs[j].linears.end());
+      inputs[i].readers.insert(inputs[i].readers.end(), inputs[j].readers.begin(), inputs[j].readers.end());
       inputs.erase(inputs.begin() + static_cast<std::ptrdiff_t>(j));
     }
   }
@@ -273,7 +273,7 @@ float* BlockPass::buffer(std::size_t index, std::size_t size) const {
 
 void BlockPass::record(std::span<const Linear* const> linears, const float* input, const StepRows& step) const {
   LinearInput& recorded = activations.inputs.emplace_back();
-  for (const Linear* linear : linears) recorded.linears.push_back(linear->name);
+  for (const Linear* linear : linears) recorded.readers.push_back(linear->part);
   recorded.cols = linears.front()->cols();
   recorded.rows = input;
   recorded.count = step.count();

@@ -30,9 +30,9 @@ struct BatchSequence {
   std::size_t wanted = 0;                       ///< with ForwardOptions::wanted_only, the number of wanted last tokens
 };
 
-/// What some linears of a block read together.
+/// Rows that some linears of a block read together.
 struct LinearInput {
-  std::vector<std::string> linears;  ///< their names
+  std::vector<Part> readers;  ///< the linears
   std::size_t cols = 0;
   const float* rows = nullptr;  ///< [count][cols], dense
   std::size_t count = 0;

@@ -40,6 +40,7 @@ std::optional<Linear> LinearLoader::quantized_linear(Role role, std::size_t laye
   const auto stored = quantized_tensor(role, layer, expert);
   if (stored == nullptr) return {};
   Linear linear;
+  linear.part = {role, expert};
   linear.name = locator_.name(role, layer, expert);
   linear.bias = decoder_.bias(role, layer, expert);
   kernels::QuantizedMatrix matrix(stored->view());
@@ -123,6 +124,7 @@ std::optional<Linear> LinearLoader::linear_of_codes(Role role, std::size_t layer
   for (const std::string& tensor : locator_.checked_tensors(source, codes->form.cols))
     locator_.checkpoint().release(tensor);
   Linear linear;
+  linear.part = {role, expert};
   linear.name = locator_.name(role, layer, expert);
   linear.bias = decoder_.bias(role, layer, expert);
   linear.activations = matrix.activation_quantization(code_activations_, true);
@@ -155,6 +157,7 @@ Linear LinearLoader::linear(Role role, std::size_t layer, std::size_t expert) co
   if (std::optional<Linear> quantized = quantized_linear(role, layer, expert)) return *std::move(quantized);
   if (std::optional<Linear> of_codes = linear_of_codes(role, layer, expert)) return *std::move(of_codes);
   Linear linear;
+  linear.part = {role, expert};
   linear.name = locator_.name(role, layer, expert);
   FloatMatrixHolder holder;
   holder.compute = compute_;

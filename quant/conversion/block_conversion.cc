@@ -4,21 +4,20 @@
 #include <utility>
 
 #include "kernels/scratch.h"
-#include "quant/head_input.h"
-#include "quant/rounding/quantize.h"
-#include "quant/runnable_block.h"
+#include "quant/block/runnable_block.h"
+#include "quant/measure/head_input.h"
+#include "quant/quantize/quantize.h"
 
 namespace ballast::quant {
 
 using Values = PreparedBlocks::Values;
 
 BlockConversion::BlockConversion(const ConversionInputs& inputs, const Allocation* allocation, ConversionState* state,
-                                 SamplePrecision precision, StepReporter& steps)
+                                 StepReporter& steps)
     : inputs_(inputs),
       state_(state),
-      precision_(precision),
       steps_(steps),
-      blocks_(inputs.preparation(allocation)),
+      blocks_(inputs.preparation(), allocation),
       runner_(blocks_.spec(), inputs.samples().length, steps.check_cancelled()),
       second_rounding_(inputs.source()) {
   if (inputs.corrects_drift()) original_.emplace(spec(), inputs.samples().length, steps.check_cancelled());
@@ -54,7 +53,7 @@ std::vector<ConvertedModule> BlockConversion::convert(std::size_t index) {
 }
 
 void BlockConversion::restore_samples() {
-  const samples::SampleTokens own = samples::own_samples(inputs_.samples(), inputs_.sharing());
+  const samples::SampleTokens own = inputs_.own_samples();
   runner_.resize(own);
   if (original_) original_->resize(own);
   state_->restore_samples(sample_rows());
@@ -104,7 +103,7 @@ void BlockConversion::round(WorkingBlock& block, std::size_t index) {
   const bool on_samples = inputs_.rounds_with_samples();
   if (on_samples && block.layer) return round_block(block, *block.layer);
   if (on_samples) measure_head(block, index);
-  const samples::SampleTokens own = samples::own_samples(inputs_.samples(), inputs_.sharing());
+  const samples::SampleTokens own = inputs_.own_samples();
   if (original_ && index == 0) original_->embed(runnable_embedding(block, spec(), run_with_int16), own);
   quantize(block, inputs_.recipe().rounding, steps_.check_cancelled());
   if (!on_samples || index > 0) return;
@@ -112,7 +111,7 @@ void BlockConversion::round(WorkingBlock& block, std::size_t index) {
 }
 
 void BlockConversion::round_block(WorkingBlock& block, std::size_t layer) {
-  const bool fine = precision_ == SamplePrecision::kFine;
+  const bool fine = inputs_.precision() == SamplePrecision::kFine;
   const std::size_t tokens = inputs_.samples().ids.size();
   const ActivationRoundings measured = fine ? run_decoded : rounding_over_tokens(tokens);
   const ActivationRoundings rounded = fine ? run_decoded : activation_roundings_over_tokens(inputs_.recipe(), tokens);
@@ -150,8 +149,7 @@ void BlockConversion::measure_head(WorkingBlock& block, std::size_t index) {
   if (index == 0) {
     input->moments = std::exchange(head_moments_, nullptr);
   } else if (block.linears[input->readers.front()].format.quantizes()) {
-    input->moments =
-        measure_head_input(spec(), block, runner_, inputs_.sharing(), false, steps_.check_cancelled()).moments;
+    input->moments = measure_head_input(spec(), block, runner_, inputs_.sharing(), false).moments;
   }
 }
 

@@ -11,14 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "quant/block/runnable_block.h"
 #include "quant/conversion/conversion_inputs.h"
 #include "quant/conversion/conversion_state.h"
-#include "quant/conversion/sample_precision.h"
+#include "quant/conversion/prepared_blocks.h"
 #include "quant/conversion/second_rounding.h"
 #include "quant/conversion/step_reporter.h"
-#include "quant/measure_inputs.h"
-#include "quant/prepared_blocks.h"
-#include "quant/runnable_block.h"
+#include "quant/measure/measure_inputs.h"
 #include "quant/write/converted_module.h"
 #include "samples/block_runner.h"
 
@@ -28,7 +27,7 @@ class BlockConversion {
  public:
   /// `allocation` and `state` may be null: formats are the recipe's; nothing is saved. All must outlive this.
   BlockConversion(const ConversionInputs& inputs, const Allocation* allocation, ConversionState* state,
-                  SamplePrecision precision, StepReporter& steps);
+                  StepReporter& steps);
 
   /// Sets the moments of the head's input, for an embedding that is also the head: it is rounded before they could be
   /// measured. Without them it is rounded by search.
@@ -64,7 +63,6 @@ class BlockConversion {
 
   const ConversionInputs& inputs_;
   ConversionState* state_;
-  SamplePrecision precision_;
   StepReporter& steps_;
   PreparedBlocks blocks_;
   samples::BlockRunner runner_;

@@ -3,14 +3,16 @@
 #define BALLAST_QUANT_CONVERSION_CONVERSION_H_
 
 #include <filesystem>
+#include <memory>
 
 #include "ballast/convert.h"
+#include "model/source/model_source.h"
 #include "quant/write/model_format.h"
 
 namespace ballast::quant {
 
-/// ballast::convert, but into files of `format`.
-ConvertReport convert_to(const ModelFormat& format, const std::filesystem::path& model,
+/// Converts as ballast::convert does, a model that is open, into files of `format`.
+ConvertReport convert_to(const ModelFormat& format, std::shared_ptr<const model::ModelSource> source,
                          const std::filesystem::path& output, const ConvertOptions& options, const Progress& progress);
 
 }  // namespace ballast::quant

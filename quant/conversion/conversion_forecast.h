@@ -1,30 +1,22 @@
-// What a conversion that runs samples expects to take.
+// The time and the memory that a conversion which runs samples expects to take.
 #ifndef BALLAST_QUANT_CONVERSION_CONVERSION_FORECAST_H_
 #define BALLAST_QUANT_CONVERSION_CONVERSION_FORECAST_H_
 
 #include "ballast/progress.h"
-#include "ballast/recipe.h"
-#include "ballast/spec.h"
-#include "quant/conversion/sample_precision.h"
-#include "samples/sample_tokens.h"
+#include "quant/conversion/conversion_inputs.h"
 
 namespace ballast::quant {
 
-struct ConversionWork {
-  bool rounds_with_samples = false;  ///< GPTQ
-  bool corrects_drift = false;       ///< also runs the original model
-  bool chooses_formats = false;      ///< for a target size
-  bool runs_to_head = false;         ///< runs once more, for the input of a tied head
-  SamplePrecision precision = SamplePrecision::kCoarse;
-  bool smooths = false;
-  ActivationType activations = ActivationType::kInt16;
-  std::size_t probe_samples = 0;
+/// Passes through the model before it is rounded, which run only where their results are not known already.
+struct PassesBefore {
+  bool chooses_formats = false;  ///< weighs formats for a target size
+  bool runs_to_head = false;     ///< measures what a tied head reads
 };
 
-/// Forecasts this rank's memory and time for samples of `length` tokens divided by `sharing`. Measures the machine's
-/// speed of products. Throws Error if the memory is not available, naming the largest number of samples that fits.
-JobPlan forecast_conversion(const ModelSpec& spec, const ConversionWork& work, std::size_t length,
-                            const samples::SampleSharing& sharing);
+/// Forecasts this rank's memory and the time. Measures how fast this machine multiplies. Throws Error when the memory
+/// is not available, naming the most samples that fit. Precondition: the inputs have a plan; before they are gathered,
+/// the samples are those that a calibration will make.
+JobPlan forecast_conversion(const ConversionInputs& inputs, const PassesBefore& passes);
 
 }  // namespace ballast::quant
 

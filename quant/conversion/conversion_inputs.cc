@@ -4,13 +4,15 @@
 #include <cstddef>
 #include <utility>
 
-#include "ballast/calibrate.h"
 #include "ballast/error.h"
+#include "calib/calibrate.h"
 #include "calib/calibration_samples.h"
 #include "calib/prefix.h"
 #include "model/source/prefix.h"
 #include "model/source/sentence_modules.h"
-#include "quant/passes/outlier_channels.h"
+#include "quant/conversion/natural_size.h"
+#include "quant/quantize/outlier_channels.h"
+#include "quant/search/candidates.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_check.h"
 
@@ -34,47 +36,73 @@ std::vector<int> used_samples(const Statistics& statistics, std::size_t most) {
 
 }  // namespace
 
-ConversionInputs::ConversionInputs(std::filesystem::path model, const ConvertOptions& options)
-    : model_(std::move(model)), options_(options), source_(model_), calibration_(options.calibration) {
-  if (source_.quantization()) {
-    throw Error(model_.string(), "is quantized already; convert the original instead, rounding twice loses accuracy");
+ConversionInputs::ConversionInputs(std::shared_ptr<const model::ModelSource> source, const ConvertOptions& options,
+                                   const ModelFormat& format)
+    : source_(std::move(source)), options_(options), format_(format), calibration_(options.calibration) {
+  SizedPlan sized = resolve_target_bytes(this->source(), options.recipe, format);
+  recipe_ = std::move(sized.recipe);
+  plan_ = std::move(sized.plan);
+  if (this->source().quantization()) {
+    throw Error(model_name(), "is quantized already; convert the original instead, rounding twice loses accuracy");
   }
-  source_.set_compute(calibration_.compute);
   check_recipe();
   check_tokenizer();
   check_text_vectors();
   calibration_.prefix = recipe().prefix;
   calibration_.state_folder.clear();
-  prefix_ = calib::fixed_prefix(source_, recipe().prefix);
-  calibration_.length = calib::fitting_length(calibration_.length, source_.spec(), most_prefix_tokens());
+  prefix_ = calib::fixed_prefix(this->source(), recipe().prefix);
+  calibration_.length = calib::fitting_length(calibration_.length, this->source().spec(), most_prefix_tokens());
+}
+
+void ConversionInputs::make_plan() {
+  preparation_.emplace(source(), recipe_);
+  if (plan_.empty()) plan_ = plan_model(*preparation_);
+  check_plan(recipe(), plan_, format_);
+  work_ = block_work(source().spec());
+}
+
+bool ConversionInputs::rounds_tied_head() const {
+  const ModelSpec& spec = source().spec();
+  if (!rounds_with_samples() || !spec.has_head || !spec.tied_embeddings || unties_head()) return false;
+  return std::ranges::any_of(plan_, [](const ModulePlan& module) {
+    return module.id.role == model::Role::kEmbedding && module.is_quantized();
+  });
+}
+
+std::optional<std::vector<int>> ConversionInputs::massive_tokens() const {
+  // Tokens that are massive without the prefix are ordinary after it.
+  if (!statistics_ || statistics_->prefix != prefix_) return {};
+  std::vector<int> tokens;
+  for (const MassiveToken& token : statistics_->massive_tokens) tokens.push_back(token.token);
+  return tokens;
 }
 
 void ConversionInputs::check_recipe() const {
   if (chooses_formats() && !recipe().linears.quantizes()) {
     throw Error("target size", "needs a recipe that makes integers, not " + format_name(recipe().linears));
   }
-  if (chooses_formats() && !source_.spec().has_head) {
-    throw Error("target size", "needs the effect of formats on predictions, and " + model_.string() +
+  if (chooses_formats() && !source().spec().has_head) {
+    throw Error("target size", "needs the effect of formats on predictions, and " + model_name() +
                                    " has no head that makes them: name formats");
   }
   if (chooses_formats() && recipe().activations == ActivationType::kInt8 && !recipe().activation_groups) {
     throw Error("target size", "needs scales of activations per token and group: formats are weighed with these");
   }
-  if (recipe().untie_head && !source_.spec().has_head) throw Error("untie_head", model_.string() + " has no head");
+  if (recipe().untie_head && !source().spec().has_head) throw Error("untie_head", model_name() + " has no head");
   if (options_.calibration.samples == 0) throw Error("samples", "must be at least 1");
 }
 
 // Checks the tokenizer: one that does not belong to the embedding would give nonsense without any error.
 void ConversionInputs::check_tokenizer() const {
-  const auto tokenizer = text::load_tokenizer(source_.checkpoint());
+  const auto tokenizer = text::load_tokenizer(source().checkpoint());
   if (tokenizer == nullptr) return;  // tiny test models have none
-  text::check_tokenizer(*tokenizer, source_.spec().vocab_size, source_.config(), model_.string());
-  for (const std::string& warning : tokenizer->warnings()) tell(model_.string() + ": " + warning);
+  text::check_tokenizer(*tokenizer, source().spec().vocab_size, source().config(), model_name());
+  for (const std::string& warning : tokenizer->warnings()) tell(model_name() + ": " + warning);
 }
 
 /// Checks files that are copied unchanged, and would fail only when they are used.
 void ConversionInputs::check_text_vectors() const {
-  if (source_.spec().text_vectors) model::TextDense(source_.checkpoint().path(), *source_.spec().text_vectors, {});
+  if (source().spec().text_vectors) model::TextDense(source().checkpoint().path(), *source().spec().text_vectors, {});
 }
 
 /// Returns whether statistics are needed for more than finding the prefix.
@@ -84,7 +112,7 @@ bool ConversionInputs::uses_statistics() const {
 }
 
 bool ConversionInputs::needs_statistics() const {
-  return uses_statistics() || (recipe().prefix.automatic && source_.prefix_tokens().empty());
+  return uses_statistics() || (recipe().prefix.automatic && source().prefix_tokens().empty());
 }
 
 std::size_t ConversionInputs::most_prefix_tokens() const {
@@ -98,10 +126,13 @@ void ConversionInputs::gather(const std::filesystem::path& output, const Progres
     statistics_ = load_statistics(*options_.statistics);
     check_prefix_of_statistics();
   } else if (needs_statistics()) {
-    statistics_ = calibrate(model_, calibration_, progress);
+    statistics_ = calib::calibrate(source_, calibration_, progress);
     prefix_ = statistics_->prefix;
   }
-  if (statistics_) samples_ = used_samples(*statistics_, options_.calibration.samples);
+  if (statistics_) {
+    preparation_->set_statistics(&*statistics_);
+    samples_ = used_samples(*statistics_, options_.calibration.samples);
+  }
   if (runs_samples()) jobs::check_sharing(samples().count(), ranks());
 }
 
@@ -114,13 +145,14 @@ void ConversionInputs::check_prefix_of_statistics() {
   const std::string context = options_.statistics->string();
   const bool find = recipe().prefix.automatic && prefix_.empty();
   if (find) {
-    prefix_ = statistics_->prefix.empty() ? calib::massive_prefix(source_, *statistics_, context) : statistics_->prefix;
-    model::check_prefix(source_.spec(), prefix_, context);
+    prefix_ =
+        statistics_->prefix.empty() ? calib::massive_prefix(source(), *statistics_, context) : statistics_->prefix;
+    model::check_prefix(source().spec(), prefix_, context);
   }
   if (statistics_->prefix == prefix_ || (find && !uses_statistics())) return;
   const std::string measured = prefix_name({.tokens = statistics_->prefix});
   const std::string wanted = prefix_name({.tokens = prefix_});
-  const std::string other = source_.prefix_tokens().empty() ? "convert with --prefix " + measured + ", or " : "";
+  const std::string other = source().prefix_tokens().empty() ? "convert with --prefix " + measured + ", or " : "";
   throw Error(context, "was measured with the prefix " + measured + ", not " + wanted + ": " + other +
                            "calibrate with --prefix " + wanted);
 }
@@ -136,10 +168,6 @@ samples::SampleSharing ConversionInputs::sharing() const {
           .samples = samples().count()};
 }
 
-PreparationInput ConversionInputs::preparation(const Allocation* allocation) const {
-  return {.source = source_, .recipe = recipe(), .statistics = statistics(), .allocation = allocation};
-}
-
 std::string ConversionInputs::weighing_key() const {
   Recipe weighed = recipe();
   weighed.target_bytes = Recipe::kNaturalSize;
@@ -151,7 +179,7 @@ jobs::JobKey ConversionInputs::key_with(const Recipe& recipe) const {
   jobs::JobKey key(calibration_.compute);
   key.add("job", "convert")
       .add("output", output_format_name(options_.output_format))
-      .add_model(calibration_.model_identity, model_)
+      .add_model(calibration_.model_identity, source().checkpoint().path())
       .add("recipe", recipe_json(recipe));
   // Identified by content, because Python writes a new file for each call.
   if (options_.statistics) key.add_content("statistics", *options_.statistics);
@@ -159,25 +187,6 @@ jobs::JobKey ConversionInputs::key_with(const Recipe& recipe) const {
   key.add("seed", calibration_.seed).add("probe samples", options_.probe_samples);
   for (const auto& text : calibration_.text_files) key.add_file(text);
   return key.add("deterministic", options_.deterministic ? 1 : 0);
-}
-
-JobPlan ConversionInputs::forecast(const Stages& stages, SamplePrecision precision) const {
-  samples::SampleSharing expected = sharing();
-  std::size_t length = samples().length;
-  if (!statistics_) {
-    expected.samples = options_.calibration.samples;
-    length = most_prefix_tokens() + calibration_.length;
-  }
-  return forecast_conversion(source_.spec(),
-                             {.rounds_with_samples = rounds_with_samples(),
-                              .corrects_drift = corrects_drift(),
-                              .chooses_formats = stages.chooses_formats,
-                              .runs_to_head = stages.runs_to_head,
-                              .precision = precision,
-                              .smooths = recipe().smooth,
-                              .activations = recipe().activations,
-                              .probe_samples = options_.probe_samples},
-                             length, expected);
 }
 
 Ranks& ConversionInputs::ranks() const {

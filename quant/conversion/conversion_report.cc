@@ -5,7 +5,7 @@
 
 #include "model/block_structure.h"
 #include "model/source/tensor_groups.h"
-#include "quant/rounding/quantize.h"
+#include "quant/quantize/quantize.h"
 
 namespace ballast::quant {
 

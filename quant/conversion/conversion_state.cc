@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "ballast/error.h"
 #include "files/json_reader.h"
 #include "files/strict_json.h"
+#include "jobs/saved_arrays.h"
 #include "jobs/sharded_sum.h"
 #include "quant/conversion/saved_block.h"
 
@@ -118,16 +118,10 @@ std::vector<ConvertedModule> ConversionState::restore(std::size_t block, std::ve
 
 void ConversionState::restore_samples(std::span<const std::span<float>> samples) const {
   const std::optional<std::string> saved = state_.get(blob(kSamples, blocks_ - 1));
-  std::size_t bytes = 0;
-  for (const std::span<float> rows : samples) bytes += rows.size_bytes();
-  if (!saved || saved->size() != bytes) {
-    throw Error(kContext, "the samples are damaged and were dropped: give the command again");
-  }
-  const char* from = saved->data();
-  for (const std::span<float> rows : samples) {
-    if (!rows.empty()) std::memcpy(rows.data(), from, rows.size_bytes());
-    from += rows.size_bytes();
-  }
+  jobs::SavedArraysReader arrays(saved ? std::string_view(*saved) : std::string_view(), std::string(kContext),
+                                 "the samples are damaged and were dropped: give the command again");
+  for (const std::span<float> rows : samples) arrays.get(rows);
+  arrays.finish();
 }
 
 void ConversionState::save(std::size_t block, std::span<const ConvertedModule> modules,
@@ -141,10 +135,10 @@ void ConversionState::save_samples(std::size_t block, std::span<const std::span<
   std::uint8_t worth = state_.worth_saving() ? 1 : 0;
   ranks_.broadcast(std::as_writable_bytes(std::span(&worth, 1)), 0);
   if (worth == 0) return;
-  std::vector<std::span<const std::byte>> parts;
-  for (const std::span<float> rows : samples) parts.push_back(std::as_bytes(rows));
-  state_.save_stage([&] { state_.put(blob(kSamples, block), parts); });
-  // A kill may come between two ranks' saving, so older progress is removed only when all ranks have the new one.
+  jobs::SavedArrays arrays;
+  for (const std::span<float> rows : samples) arrays.add(rows);
+  state_.save_stage([&] { state_.put(blob(kSamples, block), arrays.parts()); });
+  // A kill may come between two ranks' saving: what came before goes when all have the new one.
   ranks_.barrier();
   for (std::size_t old = 0; old < block; ++old) state_.erase(blob(kSamples, old));
 }

@@ -6,28 +6,18 @@
 
 #include "quant/conversion/block_conversion.h"
 #include "quant/conversion/conversion.h"
+#include "quant/conversion/conversion_forecast.h"
 #include "quant/conversion/conversion_inputs.h"
 #include "quant/conversion/conversion_report.h"
 #include "quant/conversion/conversion_state.h"
+#include "quant/conversion/format_search.h"
 #include "quant/conversion/model_output.h"
-#include "quant/conversion/natural_size.h"
-#include "quant/conversion/sample_precision.h"
 #include "quant/conversion/tied_head.h"
-#include "quant/search/candidates.h"
-#include "quant/search/format_search.h"
 #include "quant/write/model_formats.h"
 
 namespace ballast::quant {
 
 namespace {
-
-std::optional<std::vector<int>> massive_tokens(const ConversionInputs& inputs) {
-  // Massive tokens that were found without the prefix are ordinary after it.
-  if (inputs.statistics() == nullptr || inputs.statistics()->prefix != inputs.prefix()) return {};
-  std::vector<int> tokens;
-  for (const MassiveToken& token : inputs.statistics()->massive_tokens) tokens.push_back(token.token);
-  return tokens;
-}
 
 struct FoundFormats {
   Allocation allocation;
@@ -35,10 +25,9 @@ struct FoundFormats {
 };
 
 /// The formats of all matrices, found once and saved.
-FoundFormats find_formats(const ConversionInputs& inputs, const ModelFormat& format, ConversionState& state,
-                          StepReporter& steps) {
+FoundFormats find_formats(const ConversionInputs& inputs, ConversionState& state, StepReporter& steps) {
   if (std::optional<Allocation> saved = state.allocation()) return {*std::move(saved), nullptr};
-  FormatSearch search(inputs, format, steps);
+  FormatSearch search(inputs, steps);
   FoundFormats found = {search.run(), search.weighed().tied_head_moments};
   inputs.source().checkpoint().check_whole();
   state.save(found.allocation);
@@ -51,27 +40,25 @@ void discard_progress(const ConversionInputs& inputs, const std::filesystem::pat
   inputs.discard_calibration();
 }
 
-/// `asked` is the recipe that the model records. `files` are those of the rank that writes.
-ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format, std::vector<ModulePlan> plan,
-                             const Recipe& asked, const std::filesystem::path& output,
+/// `files` is set on the rank that writes.
+ConvertReport run_conversion(const ConversionInputs& inputs, const std::filesystem::path& output,
                              std::optional<ModelOutput>& files, const Progress& progress) {
   StepReporter steps(progress);
+  std::vector<ModulePlan> plan = inputs.plan();
   std::optional<ConversionState> state;
   std::optional<Allocation> allocation;
   std::shared_ptr<const Hessian> head_moments;
-  bool needs_head_moments = rounds_tied_head(inputs, plan);
-  const SamplePrecision precision = sample_precision(inputs.recipe(), plan, format);
+  bool needs_head_moments = inputs.rounds_tied_head();
   if (inputs.runs_samples()) {
     state.emplace(jobs::JobState::folder_beside(output), inputs.job_key(), inputs.ranks(),
                   [&](const std::string& message) { inputs.tell(message); });
     // If the first part is complete, only blocks that read token inputs need it again.
     needs_head_moments &= state->blocks() == 0 || inputs.source().spec().token_inputs.has_value();
     const bool chooses = inputs.chooses_formats() && !state->allocation();
-    inputs.tell(
-        inputs.forecast({.chooses_formats = chooses, .runs_to_head = needs_head_moments && !chooses}, precision));
+    inputs.tell(forecast_conversion(inputs, {chooses, needs_head_moments && !chooses}));
   }
   if (inputs.chooses_formats()) {
-    FoundFormats found = find_formats(inputs, format, *state, steps);
+    FoundFormats found = find_formats(inputs, *state, steps);
     allocation = std::move(found.allocation);
     if (needs_head_moments) head_moments = std::move(found.head_moments);
     apply_allocation(*allocation, plan);
@@ -79,9 +66,9 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
   if (needs_head_moments && head_moments == nullptr) head_moments = measure_tied_head(inputs, steps);
 
   std::unique_ptr<ModelWriter> writer;
-  if (files) writer = format.open(files->directory(), plan);
-  ModuleTally tally(format);
-  BlockConversion blocks(inputs, allocation ? &*allocation : nullptr, state ? &*state : nullptr, precision, steps);
+  if (files) writer = inputs.format().open(files->directory(), plan);
+  ModuleTally tally(inputs.format());
+  BlockConversion blocks(inputs, allocation ? &*allocation : nullptr, state ? &*state : nullptr, steps);
   blocks.set_head_moments(std::move(head_moments));
   blocks.run([&](std::span<const ConvertedModule> block) {
     if (writer) writer->write(block);
@@ -92,9 +79,9 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
     bytes = writer->finish({.original = inputs.source().checkpoint(),
                             .config = inputs.source().config(),
                             .spec = blocks.spec(),
-                            .recipe = asked,
+                            .recipe = inputs.options().recipe,
                             .prefix = inputs.prefix(),
-                            .massive_tokens = massive_tokens(inputs)});
+                            .massive_tokens = inputs.massive_tokens()});
     inputs.source().checkpoint().check_whole();
     files->commit();
   }
@@ -105,20 +92,17 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
 
 }  // namespace
 
-ConvertReport convert_to(const ModelFormat& format, const std::filesystem::path& model,
+ConvertReport convert_to(const ModelFormat& format, std::shared_ptr<const model::ModelSource> source,
                          const std::filesystem::path& output, const ConvertOptions& options, const Progress& progress) {
-  const ConvertOptions sized = resolve_target_bytes(model, options, format);
-  ConversionInputs inputs(model, sized);
+  ConversionInputs inputs(std::move(source), options, format);
   check_replaceable(format, output, options.replace);
   // Only the root rank writes, because all ranks have the same result.
   std::optional<ModelOutput> files;
   if (inputs.ranks().first()) files.emplace(format, output, options.replace);
-  std::vector<ModulePlan> plan = plan_model(inputs.preparation(nullptr));
-  check_plan(inputs.recipe(), plan, format);
+  inputs.make_plan();
   inputs.gather(output, progress);
-  return jobs::keep_progress_for_retry(
-      [&] { return run_conversion(inputs, format, std::move(plan), options.recipe, output, files, progress); },
-      [&] { discard_progress(inputs, output); });
+  return jobs::keep_progress_for_retry([&] { return run_conversion(inputs, output, files, progress); },
+                                       [&] { discard_progress(inputs, output); });
 }
 
 }  // namespace ballast::quant
@@ -127,9 +111,11 @@ namespace ballast {
 
 ConvertReport convert(const std::filesystem::path& model, const std::filesystem::path& output,
                       const ConvertOptions& options, const Progress& progress) {
+  const auto source = std::make_shared<model::ModelSource>(model);
+  source->set_compute(options.calibration.compute);
   ConvertOptions fitting = options;
-  const std::unique_ptr<quant::ModelFormat> format = quant::fit_model_format(model, fitting);
-  return quant::convert_to(*format, model, output, fitting, progress);
+  const std::unique_ptr<quant::ModelFormat> format = quant::fit_model_format(source, fitting);
+  return quant::convert_to(*format, source, output, fitting, progress);
 }
 
 }  // namespace ballast

@@ -15,10 +15,10 @@
 #include "model/block_structure.h"
 #include "model/source/model_source.h"
 #include "model/source/written_spec.h"
+#include "quant/block/working_block.h"
 #include "quant/conversion/conversion_report.h"
 #include "quant/conversion/model_output.h"
 #include "quant/conversion/step_reporter.h"
-#include "quant/working_block.h"
 #include "quant/write/model_formats.h"
 #include "quant/write/repacking.h"
 
@@ -206,10 +206,11 @@ namespace ballast {
 ConvertReport export_model(const std::filesystem::path& model, const std::filesystem::path& output,
                            const ExportOptions& options, const Progress& progress) {
   if (options.output_format == OutputFormat::kBallast) throw Error(model.string(), "is ballast's own already");
-  const model::ModelSource source(model);
+  const auto opened = std::make_shared<const model::ModelSource>(model);
+  const model::ModelSource& source = *opened;
   quant::check_exportable(source, options.output_format);
   const Recipe recipe = read_recipe(model / "recipe.json");
-  const std::unique_ptr<quant::ModelFormat> format = quant::make_model_format(model, options.output_format, recipe);
+  const std::unique_ptr<quant::ModelFormat> format = quant::make_model_format(opened, options.output_format, recipe);
   const quant::Exporter exporter(source, options.output_format, *format, recipe);
   quant::check_replaceable(*format, output, options.replace);
   quant::ModelOutput files(*format, output, options.replace);

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
+#include <utility>
 
-#include "model/source/model_source.h"
-#include "quant/prepared_blocks.h"
+#include "quant/conversion/prepared_blocks.h"
 #include "quant/search/candidates.h"
 
 namespace ballast::quant {
@@ -24,26 +23,27 @@ std::vector<ModulePlan> with_small_scales(std::vector<ModulePlan> plan, const Mo
 
 }  // namespace
 
-ConvertOptions resolve_target_bytes(const std::filesystem::path& model, const ConvertOptions& options,
-                                    const ModelFormat& format) {
-  ConvertOptions sized = options;
-  if (options.recipe.target_bytes != Recipe::kNaturalSize) return sized;
-  sized.recipe.target_bytes = 0;
-  const model::ModelSource source(model);
-  // Formats are compared by predictions; the conversion itself refuses a model that is already quantized.
+SizedPlan resolve_target_bytes(const model::ModelSource& source, const Recipe& recipe, const ModelFormat& format) {
+  SizedPlan sized = {.recipe = recipe, .plan = {}};
+  if (recipe.target_bytes != Recipe::kNaturalSize) return sized;
+  std::uint64_t& target = sized.recipe.target_bytes;
+  target = 0;
+  // Formats are weighed by predictions. A model that is quantized already is refused later.
   if (!source.spec().has_head || source.quantization()) return sized;
-  const std::vector<ModulePlan> plan = plan_model({.source = source, .recipe = sized.recipe});
-  check_plan(sized.recipe, plan, format);
-  sized.recipe.target_bytes = format.file_bytes(plan);
-  // Small models are mostly headers, which scales of 8 bits and zero points make longer. With a size, matrices are free
-  // that the scheme would keep in 16 bits.
-  const std::vector<ModulePlan> chosen = plan_model({.source = source, .recipe = sized.recipe});
-  if (std::ranges::none_of(chosen, &ModulePlan::free_format)) {
-    sized.recipe.target_bytes = 0;
+  std::vector<ModulePlan> natural = plan_model(Preparation(source, sized.recipe));
+  check_plan(sized.recipe, natural, format);
+  target = format.file_bytes(natural);
+  // A second plan, because a target size changes it: the columns in 16 bits are left to the search, and so are the
+  // matrices of mixtures that the scheme would keep in 16 bits.
+  sized.plan = plan_model(Preparation(source, sized.recipe));
+  if (std::ranges::none_of(sized.plan, &ModulePlan::free_format)) {
+    target = 0;
+    sized.plan = std::move(natural);
     return sized;
   }
-  sized.recipe.target_bytes = std::max({sized.recipe.target_bytes, format.file_bytes(with_small_scales(chosen, format)),
-                                        format.file_bytes(plan_limits(chosen, format).least)});
+  // Small models are mostly headers, which scales of 8 bits and zero points make longer.
+  target = std::max({target, format.file_bytes(with_small_scales(sized.plan, format)),
+                     format.file_bytes(plan_limits(sized.plan, format).least)});
   return sized;
 }
 

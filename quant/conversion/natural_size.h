@@ -2,17 +2,22 @@
 #ifndef BALLAST_QUANT_CONVERSION_NATURAL_SIZE_H_
 #define BALLAST_QUANT_CONVERSION_NATURAL_SIZE_H_
 
-#include <filesystem>
+#include <vector>
 
-#include "ballast/convert.h"
+#include "ballast/recipe.h"
+#include "model/source/model_source.h"
 #include "quant/write/model_format.h"
 
 namespace ballast::quant {
 
-/// Replaces a natural target size in the options by the bytes of the recipe's own formats. A model without a head gets
-/// these formats, and so does one whose formats are all named. Throws Error if they cannot be planned.
-ConvertOptions resolve_target_bytes(const std::filesystem::path& model, const ConvertOptions& options,
-                                    const ModelFormat& format);
+struct SizedPlan {
+  Recipe recipe;                 ///< with target_bytes as a number of bytes, or 0
+  std::vector<ModulePlan> plan;  ///< by that recipe; empty where the size did not depend on it
+};
+
+/// Replaces Recipe::kNaturalSize by the bytes that the recipe's own formats take, or by 0 for a model without a head
+/// and for one whose formats are all named: these get their own formats. Throws Error where they cannot be planned.
+SizedPlan resolve_target_bytes(const model::ModelSource& source, const Recipe& recipe, const ModelFormat& format);
 
 }  // namespace ballast::quant
 

@@ -5,10 +5,8 @@
 
 #include "ballast/convert.h"
 #include "model/source/tensor_groups.h"
+#include "quant/conversion/conversion_forecast.h"
 #include "quant/conversion/conversion_inputs.h"
-#include "quant/conversion/natural_size.h"
-#include "quant/conversion/sample_precision.h"
-#include "quant/conversion/tied_head.h"
 #include "quant/search/candidates.h"
 #include "quant/write/model_formats.h"
 
@@ -39,13 +37,14 @@ void merge(ConvertPlan::Group& group, const ConvertPlan::Group& module) {
 }  // namespace
 
 ConvertPlan plan_conversion(const std::filesystem::path& model, const ConvertOptions& options) {
+  const auto source = std::make_shared<model::ModelSource>(model);
+  source->set_compute(options.calibration.compute);
   ConvertOptions fitting = options;
-  const std::unique_ptr<quant::ModelFormat> made = quant::fit_model_format(model, fitting);
+  const std::unique_ptr<quant::ModelFormat> made = quant::fit_model_format(source, fitting);
   const quant::ModelFormat& format = *made;
-  fitting = quant::resolve_target_bytes(model, fitting, format);
-  const quant::ConversionInputs inputs(model, fitting);
-  const std::vector<quant::ModulePlan> modules = quant::plan_model(inputs.preparation(nullptr));
-  quant::check_plan(fitting.recipe, modules, format);
+  quant::ConversionInputs inputs(source, fitting, format);
+  inputs.make_plan();
+  const std::vector<quant::ModulePlan>& modules = inputs.plan();
   quant::PlanLimits limits = {modules, modules};
   if (inputs.chooses_formats()) limits = quant::plan_limits(modules, format);
 
@@ -61,11 +60,10 @@ ConvertPlan plan_conversion(const std::filesystem::path& model, const ConvertOpt
                    .most_bytes = format.file_bytes(limits.most),
                    .calibrates = inputs.calibrates(),
                    .job = {}};
-  if (inputs.chooses_formats()) plan.most_bytes = std::min(plan.most_bytes, fitting.recipe.target_bytes);
+  if (inputs.chooses_formats()) plan.most_bytes = std::min(plan.most_bytes, inputs.recipe().target_bytes);
   if (inputs.runs_samples()) {
     const bool chooses = inputs.chooses_formats();
-    plan.job = inputs.forecast({chooses, !chooses && quant::rounds_tied_head(inputs, modules)},
-                               quant::sample_precision(fitting.recipe, modules, format));
+    plan.job = quant::forecast_conversion(inputs, {chooses, !chooses && inputs.rounds_tied_head()});
   }
   return plan;
 }

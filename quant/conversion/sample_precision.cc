@@ -1,6 +1,6 @@
 #include "quant/conversion/sample_precision.h"
 
-#include "quant/working_block.h"
+#include "quant/block/working_block.h"
 
 namespace ballast::quant {
 

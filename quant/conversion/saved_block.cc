@@ -2,83 +2,20 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
-#include "ballast/error.h"
 #include "files/checkpoint.h"
 #include "formats/code_matrix.h"
 #include "formats/float_type.h"
+#include "jobs/saved_arrays.h"
 #include "model/block_structure.h"
 
 namespace ballast::quant {
 
 namespace {
 
-/// Arrays one after the other, each after its size in bytes.
-class ArrayWriter {
- public:
-  /// Reserves the size, because growing would briefly need twice the memory.
-  explicit ArrayWriter(std::size_t bytes) { bytes_.reserve(bytes); }
-
-  void add(const auto& array) {
-    const auto bytes = std::as_bytes(std::span(array));
-    const std::uint64_t size = bytes.size();
-    bytes_.append(reinterpret_cast<const char*>(&size), sizeof size);
-    bytes_.append(reinterpret_cast<const char*>(bytes.data()), size);
-  }
-
-  std::string finish() { return std::move(bytes_); }
-
- private:
-  std::string bytes_;
-};
-
-class ArrayReader {
- public:
-  explicit ArrayReader(std::string_view bytes) : bytes_(bytes) {}
-
-  std::span<const std::byte> next() {
-    std::uint64_t size = 0;
-    check(bytes_.size() >= sizeof size);
-    std::memcpy(&size, bytes_.data(), sizeof size);
-    bytes_.remove_prefix(sizeof size);
-    check(bytes_.size() >= size);
-    const auto array = std::as_bytes(std::span(bytes_.substr(0, size)));
-    bytes_.remove_prefix(size);
-    return array;
-  }
-
-  /// Fills `values`, which has the size that the array must have.
-  template <typename T>
-  void get(std::vector<T>& values) {
-    const std::span<const std::byte> array = next();
-    check(array.size() == values.size() * sizeof(T));
-    if (!array.empty()) std::memcpy(values.data(), array.data(), array.size());
-  }
-
-  std::string text() {
-    const std::span<const std::byte> array = next();
-    return {reinterpret_cast<const char*>(array.data()), array.size()};
-  }
-
-  void finish() const { check(bytes_.empty()); }
-
-  static void check(bool whole) {
-    if (!whole) throw Error("saved progress", "a block is damaged and was dropped: give the command again");
-  }
-
- private:
-  std::string_view bytes_;
-};
-
-/// About, sizes and names of formats included.
-std::size_t saved_bytes(const ConvertedModule& module) {
-  std::size_t bytes = 256 + std::span(module.bias).size_bytes() + std::span(module.values).size_bytes();
-  if (module.quantized) {
-    formats::for_each_array(*module.quantized, [&](const auto& array) { bytes += std::span(array).size_bytes(); });
-  }
-  return bytes;
+jobs::SavedArraysReader read_block(std::string_view saved) {
+  return {saved, "saved progress", "a block is damaged and was dropped: give the command again"};
 }
 
 std::size_t bias_size(const ModulePlan& plan) {
@@ -86,7 +23,7 @@ std::size_t bias_size(const ModulePlan& plan) {
   return model::is_norm(plan.id.role) ? plan.cols : plan.rows;
 }
 
-ConvertedModule restore_module(ModulePlan plan, ArrayReader& arrays) {
+ConvertedModule restore_module(ModulePlan plan, jobs::SavedArraysReader& arrays) {
   plan.format = parse_format(arrays.text());
   plan.half_type = arrays.text() == dtype_info(DType::kF16).name ? DType::kF16 : DType::kBF16;
   ConvertedModule module{.plan = std::move(plan), .values = {}, .quantized = {}, .bias = {}};
@@ -98,7 +35,7 @@ ConvertedModule restore_module(ModulePlan plan, ArrayReader& arrays) {
   } else {
     const DType dtype = formats::float_dtype(known.format.kind);
     const std::span<const std::byte> bytes = arrays.next();
-    ArrayReader::check(bytes.size() == known.rows * known.cols * dtype_info(dtype).block_bytes);
+    arrays.check(bytes.size() == known.rows * known.cols * dtype_info(dtype).block_bytes);
     module.values.resize(known.rows * known.cols);
     files::decode_floats({dtype, {static_cast<std::int64_t>(module.values.size())}, bytes}, "saved progress",
                          module.values.data());
@@ -111,24 +48,22 @@ ConvertedModule restore_module(ModulePlan plan, ArrayReader& arrays) {
 }  // namespace
 
 std::string save_modules(std::span<const ConvertedModule> modules) {
-  std::size_t bytes = 0;
-  for (const ConvertedModule& module : modules) bytes += saved_bytes(module);
-  ArrayWriter arrays(bytes);
+  jobs::SavedArrays arrays;
   for (const ConvertedModule& module : modules) {
-    arrays.add(format_name(module.plan.format));
-    arrays.add(dtype_info(module.plan.half_type).name);
+    arrays.add_text(format_name(module.plan.format));
+    arrays.add_text(dtype_info(module.plan.half_type).name);
     if (module.quantized) {
       formats::for_each_array(*module.quantized, [&](const auto& array) { arrays.add(array); });
     } else {
-      arrays.add(formats::encode_floats(module.values, formats::float_dtype(module.plan.format.kind)));
+      arrays.add_owned(formats::encode_floats(module.values, formats::float_dtype(module.plan.format.kind)));
     }
     arrays.add(module.bias);
   }
-  return arrays.finish();
+  return arrays.join();
 }
 
 std::vector<ConvertedModule> restore_modules(std::string_view saved, std::vector<ModulePlan> plan) {
-  ArrayReader arrays(saved);
+  jobs::SavedArraysReader arrays = read_block(saved);
   std::vector<ConvertedModule> modules;
   for (ModulePlan& module : plan) modules.push_back(restore_module(std::move(module), arrays));
   arrays.finish();

@@ -8,7 +8,7 @@
 
 #include "model/source/code_rounding.h"
 #include "model/source/model_source.h"
-#include "quant/working_block.h"
+#include "quant/block/working_block.h"
 
 namespace ballast::quant {
 

@@ -1,32 +1,22 @@
 #include "quant/conversion/tied_head.h"
 
-#include <algorithm>
 #include <cstddef>
 
-#include "quant/head_input.h"
-#include "quant/prepared_blocks.h"
-#include "quant/runnable_block.h"
+#include "quant/block/runnable_block.h"
+#include "quant/conversion/prepared_blocks.h"
+#include "quant/measure/head_input.h"
 #include "samples/block_runner.h"
 
 namespace ballast::quant {
 
-bool rounds_tied_head(const ConversionInputs& inputs, std::span<const ModulePlan> plan) {
-  const ModelSpec& spec = inputs.source().spec();
-  if (!inputs.rounds_with_samples() || !spec.has_head || !spec.tied_embeddings || inputs.unties_head()) return false;
-  return std::ranges::any_of(plan, [](const ModulePlan& module) {
-    return module.id.role == model::Role::kEmbedding && module.is_quantized();
-  });
-}
-
 std::shared_ptr<const Hessian> measure_tied_head(const ConversionInputs& inputs, StepReporter& steps) {
-  PreparedBlocks blocks(inputs.preparation(nullptr));
+  PreparedBlocks blocks(inputs.preparation());
   const ModelSpec& spec = blocks.spec();
   samples::BlockRunner runner(spec, inputs.samples().length, steps.check_cancelled());
   const ActivationRoundings measured = rounding_over_tokens(inputs.samples().ids.size());
   {
     const WorkingBlock front = blocks.load(0, PreparedBlocks::Values::kAll);
-    runner.embed(runnable_embedding(front, spec, run_with_int16),
-                 samples::own_samples(inputs.samples(), inputs.sharing()));
+    runner.embed(runnable_embedding(front, spec, run_with_int16), inputs.own_samples());
   }
   for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
     const WorkingBlock block = blocks.load(layer + 1, PreparedBlocks::Values::kAll);
@@ -34,7 +24,7 @@ std::shared_ptr<const Hessian> measure_tied_head(const ConversionInputs& inputs,
     steps.report("measuring the head's input", layer + 1, spec.layers.size());
   }
   const WorkingBlock back = blocks.load(blocks.count() - 1, PreparedBlocks::Values::kAll);
-  return measure_head_input(spec, back, runner, inputs.sharing(), false, steps.check_cancelled()).moments;
+  return measure_head_input(spec, back, runner, inputs.sharing(), false).moments;
 }
 
 }  // namespace ballast::quant

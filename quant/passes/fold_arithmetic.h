@@ -8,7 +8,7 @@
 
 #include "ballast/statistics.h"
 #include "model/mixer/value_path.h"
-#include "quant/working_block.h"
+#include "quant/block/working_block.h"
 
 namespace ballast::quant {
 

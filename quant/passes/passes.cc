@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "quant/passes/outlier_channels.h"
+#include "quant/quantize/outlier_channels.h"
 
 namespace ballast::quant {
 
@@ -14,7 +14,8 @@ bool has_foldable_biases(const ModelSpec& spec) {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Pass>> make_passes(const Recipe& recipe, ModelSpec& spec) {
+std::vector<std::unique_ptr<Pass>> make_passes(const Recipe& recipe, ModelSpec& spec,
+                                               std::shared_ptr<SmoothingFactors> smoothing) {
   std::vector<std::unique_ptr<Pass>> passes;
   const auto add = [&](std::unique_ptr<Pass> pass) {
     pass->update_spec(spec);
@@ -26,7 +27,7 @@ std::vector<std::unique_ptr<Pass>> make_passes(const Recipe& recipe, ModelSpec& 
   if (recipe.rotate) add(make_rotate_residual(spec, recipe.fold_norms));
   if (recipe.equalize) add(make_equalize(spec));
   if (recipe.rotate_values) add(make_rotate_values(spec));
-  if (recipe.smooth) add(make_smooth(recipe, spec));
+  if (recipe.smooth) add(make_smooth(recipe, spec, std::move(smoothing)));
   if (recipe.float_type != DType::kF32) add(make_round_gains(recipe.float_type));
   // With a target size, the 16-bit columns are chosen together with the formats.
   if (splits_outliers(recipe)) add(make_split_outliers(recipe.outlier_fraction));

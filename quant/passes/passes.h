@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "ballast/recipe.h"
-#include "quant/working_block.h"
+#include "quant/block/working_block.h"
+#include "quant/passes/smoothing_factors.h"
 
 namespace ballast::quant {
 
@@ -43,11 +44,13 @@ std::unique_ptr<Pass> make_center_norms(const ModelSpec& spec);
 /// knows their number only.
 std::unique_ptr<Pass> make_equalize(const ModelSpec& spec);
 
-/// Divides every channel of the linears' inputs by a factor s in its producer (a norm's gain, the values, up) that the
-/// linears' columns compensate (exact; SmoothQuant, Xiao et al. 2022, arXiv:2211.10438, and AWQ, Lin et al. 2023,
-/// arXiv:2306.00978): s = activation^a / weight^b, with the a and b of the smallest expected error of the output for
-/// each input, or none. Linears that stay in F32 get a = b = 1/2. Needs statistics.
-std::unique_ptr<Pass> make_smooth(const Recipe& recipe, const ModelSpec& spec);
+/// Every channel of what linears read, divided by a factor s in its producer (a norm's gain, the values, up) that the
+/// linears' columns take back (exact; SmoothQuant, Xiao et al. 2022, arXiv:2211.10438, and AWQ, Lin et al. 2023,
+/// arXiv:2306.00978): s = activation^a / weight^b, where for each input those a and b are taken, or none, with the
+/// smallest expected error of the output. Linears that stay in F32 get a = b = 1/2. Needs statistics. What was found
+/// for a block is kept in `chosen`, and taken from there when the block comes again.
+std::unique_ptr<Pass> make_smooth(const Recipe& recipe, const ModelSpec& spec,
+                                  std::shared_ptr<SmoothingFactors> chosen = std::make_shared<SmoothingFactors>());
 
 /// Rotates the residual stream by an orthogonal matrix (exact; QuaRot, Ashkboos et al. 2024, arXiv:2404.00456, and
 /// SpinQuant, Liu et al. 2024, arXiv:2405.16406): its writers write x R, its readers undo that. R is a Hadamard matrix
@@ -66,9 +69,11 @@ std::unique_ptr<Pass> make_round_gains(DType type);
 /// activations need none).
 std::unique_ptr<Pass> make_split_outliers(double fraction);
 
-/// The passes that a recipe names, in order; each is made for the spec that the ones before it leave. `spec` becomes
-/// that of the result.
-std::vector<std::unique_ptr<Pass>> make_passes(const Recipe& recipe, ModelSpec& spec);
+/// Returns the passes that a recipe names, in order; each is made for the spec that the ones before it leave. `spec`
+/// becomes that of the result. `smoothing` is make_smooth's.
+std::vector<std::unique_ptr<Pass>> make_passes(
+    const Recipe& recipe, ModelSpec& spec,
+    std::shared_ptr<SmoothingFactors> smoothing = std::make_shared<SmoothingFactors>());
 
 }  // namespace ballast::quant
 

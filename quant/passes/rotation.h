@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "ballast/statistics.h"
+#include "quant/block/working_block.h"
 #include "quant/passes/hadamard.h"
-#include "quant/working_block.h"
 
 namespace ballast::quant {
 

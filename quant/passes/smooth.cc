@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ballast/error.h"
@@ -11,7 +12,7 @@
 #include "quant/passes/fold_arithmetic.h"
 #include "quant/passes/fold_rules.h"
 #include "quant/passes/passes.h"
-#include "quant/rounding/rounding_error.h"
+#include "quant/quantize/rounding_error.h"
 
 namespace ballast::quant {
 
@@ -86,7 +87,8 @@ ChannelSizes channel_sizes(std::span<const WeightRowSample> readers, const Chann
 
 class Smooth : public Pass {
  public:
-  Smooth(const Recipe& recipe, const ModelSpec& spec) : recipe_(recipe), spec_(spec) {}
+  Smooth(const Recipe& recipe, const ModelSpec& spec, std::shared_ptr<SmoothingFactors> chosen)
+      : recipe_(recipe), spec_(spec), chosen_(std::move(chosen)) {}
 
   void run(WorkingBlock& block) override {
     for (WorkingInput& input : block.inputs) {
@@ -95,7 +97,7 @@ class Smooth : public Pass {
       if (norm == nullptr && matrix.linear == nullptr) continue;
       if (!input.statistics) throw Error("smooth", "needs the statistics of a calibration (--stats)");
       ++inputs_;
-      const std::optional<std::vector<float>> factors = choose_factors(block, input, matrix.heads);
+      const SmoothingFactors::Factors factors = factors_for(block, input, matrix.heads);
       if (factors) {
         ++smoothed_;
         apply(block, input, *factors, norm, matrix);
@@ -125,15 +127,26 @@ class Smooth : public Pass {
     return {.linear = block.find(*producer, reader.expert)};
   }
 
-  /// One factor per channel of the input, or none where leaving it alone is best, or in a plan.
-  std::optional<std::vector<float>> choose_factors(const WorkingBlock& block, const WorkingInput& input,
-                                                   const HeadSharing& heads) const {
+  /// Returns the factors of an input, searched for when the block comes for the first time; none in a plan.
+  SmoothingFactors::Factors factors_for(const WorkingBlock& block, const WorkingInput& input,
+                                        const HeadSharing& heads) const {
+    const auto is_planned = [&](std::size_t reader) { return !block.linears[reader].has_values(); };
+    if (std::ranges::any_of(input.readers, is_planned)) return {};
+    const ModuleId first = block.id_of(block.linears[input.readers.front()]);
+    if (const SmoothingFactors::Factors* known = chosen_->find(first)) return *known;
+    SmoothingFactors::Factors factors = choose_factors(block, input, heads);
+    chosen_->keep(first, factors);
+    return factors;
+  }
+
+  /// Returns one factor per channel of the input, or none where leaving it as it is gives the smallest error.
+  SmoothingFactors::Factors choose_factors(const WorkingBlock& block, const WorkingInput& input,
+                                           const HeadSharing& heads) const {
     std::vector<WeightRowSample> readers;
     bool rounded = false;
     bool float32 = true;
     for (const std::size_t reader : input.readers) {
       const WorkingLinear& linear = block.linears[reader];
-      if (!linear.has_values()) return {};
       rounded |= linear.format.quantizes();
       float32 &= linear.format.kind == WeightFormat::Kind::kF32;
       readers.push_back(rounding_error_sample(linear));
@@ -242,14 +255,16 @@ class Smooth : public Pass {
 
   Recipe recipe_;
   ModelSpec spec_;
+  std::shared_ptr<SmoothingFactors> chosen_;
   std::size_t inputs_ = 0;
   std::size_t smoothed_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Pass> make_smooth(const Recipe& recipe, const ModelSpec& spec) {
-  return std::make_unique<Smooth>(recipe, spec);
+std::unique_ptr<Pass> make_smooth(const Recipe& recipe, const ModelSpec& spec,
+                                  std::shared_ptr<SmoothingFactors> chosen) {
+  return std::make_unique<Smooth>(recipe, spec, std::move(chosen));
 }
 
 }  // namespace ballast::quant

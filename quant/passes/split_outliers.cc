@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "ballast/error.h"
-#include "quant/passes/outlier_channels.h"
 #include "quant/passes/passes.h"
+#include "quant/quantize/outlier_channels.h"
 
 namespace ballast::quant {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ballast/recipe.h"
-#include "quant/module_id.h"
-#include "quant/working_block.h"
+#include "quant/block/module_id.h"
+#include "quant/block/working_block.h"
 #include "quant/write/converted_module.h"
 
 namespace ballast::quant {

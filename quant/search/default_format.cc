@@ -1,7 +1,7 @@
 #include "quant/search/default_format.h"
 
 #include "model/role_table.h"
-#include "quant/working_block.h"
+#include "quant/block/working_block.h"
 
 namespace ballast::quant {
 

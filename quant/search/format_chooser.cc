@@ -7,8 +7,8 @@
 
 #include "ballast/error.h"
 #include "model/forward/forward.h"
+#include "quant/recipes/name_pattern.h"
 #include "quant/search/default_format.h"
-#include "quant/search/name_pattern.h"
 
 namespace ballast::quant {
 

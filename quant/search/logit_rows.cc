@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/logits.h"
-#include "quant/runnable_block.h"
+#include "quant/block/runnable_block.h"
 
 namespace ballast::quant {
 

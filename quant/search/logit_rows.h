@@ -10,7 +10,7 @@
 
 #include "ballast/spec.h"
 #include "model/model.h"
-#include "quant/working_block.h"
+#include "quant/block/working_block.h"
 #include "samples/sample_tokens.h"
 
 namespace ballast::quant {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "quant/rounding/float_product.h"
+#include "quant/rounding/int8_error.h"
 #include "quant/rounding/quant_params.h"
 #include "quant/rounding/rounding.h"
 
@@ -181,7 +182,7 @@ std::vector<float> ActivationErrors::gains() const {
 double ActivationErrors::error_per_square(std::size_t begin, std::size_t end) const {
   double weights = 0;
   for (std::size_t c = begin; c < end; ++c) weights += weights_[c];
-  return weights / (127.0 * 127.0) / 12.0;  // errors spread over a step have a twelfth of its square
+  return int8_squared_error(weights);
 }
 
 }  // namespace ballast::quant

@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "quant/block/working_block.h"
+#include "quant/quantize/weight_row_sample.h"
 #include "quant/rounding/hessian.h"
-#include "quant/rounding/weight_row_sample.h"
-#include "quant/search/input_peaks.h"
-#include "quant/working_block.h"
+#include "quant/rounding/input_peaks.h"
 
 namespace ballast::quant {
 

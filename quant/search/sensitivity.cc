@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "ballast/error.h"
-#include "quant/head_input.h"
-#include "quant/measure_inputs.h"
+#include "quant/block/runnable_block.h"
+#include "quant/measure/head_input.h"
+#include "quant/measure/measure_inputs.h"
 #include "quant/rounding/rounding.h"
-#include "quant/runnable_block.h"
 #include "quant/search/candidates.h"
 #include "quant/search/logit_rows.h"
 #include "quant/search/output_error.h"
@@ -361,8 +361,7 @@ void SensitivityAnalysis::measure_head(WorkingBlock& front, WorkingBlock& back) 
   WorkingInput* input = block.head_input();
   if (!spec_.has_head || input == nullptr) return;
   const bool peaks = block.linears[input->readers.front()].activations == ActivationType::kInt8;
-  const HeadInput measured =
-      measure_head_input(spec_, back, samples_, options_.sharing, peaks, options_.check_cancelled);
+  const HeadInput measured = measure_head_input(spec_, back, samples_, options_.sharing, peaks);
   input->moments = measured.moments;
   input->peaks = measured.peaks;
   if (is_tied(front)) tied_head_moments_ = measured.moments;

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "quant/block/working_block.h"
 #include "quant/rounding/hessian.h"
 #include "quant/search/allocation.h"
-#include "quant/working_block.h"
 #include "quant/write/model_format.h"
 #include "samples/block_runner.h"
 

@@ -1,6 +1,6 @@
 #include "quant/search/stacked_experts.h"
 
-#include "quant/working_block.h"
+#include "quant/block/working_block.h"
 
 namespace ballast::quant {
 

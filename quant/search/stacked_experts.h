@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "quant/module_id.h"
+#include "quant/block/module_id.h"
 #include "quant/search/allocation.h"
 
 namespace ballast::quant {

@@ -11,8 +11,8 @@
 #include "ballast/recipe.h"
 #include "ballast/tensor.h"
 #include "formats/code_matrix.h"
-#include "quant/module_id.h"
-#include "quant/working_block.h"
+#include "quant/block/module_id.h"
+#include "quant/block/working_block.h"
 
 namespace ballast::quant {
 

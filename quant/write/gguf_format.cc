@@ -166,17 +166,18 @@ class GgufModelWriter : public ModelWriter {
 
 }  // namespace
 
-GgufFormat::GgufFormat(const std::filesystem::path& model)
-    : source_(std::make_shared<const model::ModelSource>(model)), whole_blocks_(has_whole_blocks(source_->spec())) {
+GgufFormat::GgufFormat(std::shared_ptr<const model::ModelSource> source)
+    : source_(std::move(source)), whole_blocks_(has_whole_blocks(source_->spec())) {
+  const std::filesystem::path& path = source_->checkpoint().path();
   const model::Architecture& architecture = source_->architecture();
   if (architecture.gguf_fields == nullptr) {
-    throw Error(model.string(), "is a model of the family " + source_->spec().architecture +
-                                    ", of which no GGUF can be written yet; supported: " + model::gguf_families());
+    throw Error(path.string(), "is a model of the family " + source_->spec().architecture +
+                                   ", of which no GGUF can be written yet; supported: " + model::gguf_families());
   }
   if (!source_->prefix_tokens().empty()) refuse_prefix();
   fields_ = {{"general.architecture", std::string(architecture.gguf_architecture)},
              {"general.type", "model"},
-             {"general.name", std::filesystem::absolute(model).lexically_normal().stem().string()},
+             {"general.name", std::filesystem::absolute(path).lexically_normal().stem().string()},
              {"general.quantized_by", jobs::written_by()},
              {"general.quantization_version", std::uint32_t{2}}};
   std::ranges::move(architecture.gguf_fields(source_->spec()), std::back_inserter(fields_));

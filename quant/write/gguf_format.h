@@ -21,7 +21,7 @@ namespace ballast::quant {
 class GgufFormat : public ModelFormat {
  public:
   /// Throws Error where the model's family, or its tokenizer, cannot be written.
-  explicit GgufFormat(const std::filesystem::path& model);
+  explicit GgufFormat(std::shared_ptr<const model::ModelSource> source);
 
   /// Biases stay if llama.cpp has tensors for them, LayerNorms stay, no columns keep 16 bits, and activations are
   /// llama.cpp's: INT8 in groups as large as a block.

@@ -52,27 +52,28 @@ OutputFormat parse_output_format(std::string_view name) {
 
 namespace ballast::quant {
 
-std::unique_ptr<ModelFormat> make_model_format(const std::filesystem::path& model, OutputFormat output_format,
-                                               const Recipe& recipe) {
+std::unique_ptr<ModelFormat> make_model_format(const std::shared_ptr<const model::ModelSource>& source,
+                                               OutputFormat output_format, const Recipe& recipe) {
   switch (output_format) {
     case OutputFormat::kGguf:
-      return std::make_unique<GgufFormat>(model);
+      return std::make_unique<GgufFormat>(source);
     case OutputFormat::kCompressedTensors:
-      return std::make_unique<HuggingfaceFormat>(model, *formats::kCompressedTensorsCodec.writer);
+      return std::make_unique<HuggingfaceFormat>(*source, *formats::kCompressedTensorsCodec.writer);
     case OutputFormat::kMlx:
-      return std::make_unique<HuggingfaceFormat>(model, *formats::kMlxCodec.writer);
+      return std::make_unique<HuggingfaceFormat>(*source, *formats::kMlxCodec.writer);
     case OutputFormat::kAwq:
-      return std::make_unique<HuggingfaceFormat>(model, *formats::kAwqCodec.writer);
+      return std::make_unique<HuggingfaceFormat>(*source, *formats::kAwqCodec.writer);
     case OutputFormat::kGptq:
-      return std::make_unique<HuggingfaceFormat>(model, *formats::kGptqCodec.writer);
+      return std::make_unique<HuggingfaceFormat>(*source, *formats::kGptqCodec.writer);
     case OutputFormat::kBallast:
       break;
   }
   return std::make_unique<BallastFormat>(recipe);
 }
 
-std::unique_ptr<ModelFormat> fit_model_format(const std::filesystem::path& model, ConvertOptions& options) {
-  std::unique_ptr<ModelFormat> format = make_model_format(model, options.output_format, options.recipe);
+std::unique_ptr<ModelFormat> fit_model_format(const std::shared_ptr<const model::ModelSource>& source,
+                                              ConvertOptions& options) {
+  std::unique_ptr<ModelFormat> format = make_model_format(source, options.output_format, options.recipe);
   options.recipe = format->fitting(options.recipe);
   return format;
 }

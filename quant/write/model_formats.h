@@ -2,21 +2,22 @@
 #ifndef BALLAST_QUANT_WRITE_MODEL_FORMATS_H_
 #define BALLAST_QUANT_WRITE_MODEL_FORMATS_H_
 
-#include <filesystem>
 #include <memory>
 
 #include "ballast/convert.h"
+#include "model/source/model_source.h"
 #include "quant/write/model_format.h"
 
 namespace ballast::quant {
 
-/// Returns the format for `output_format` and the model at `model`. Throws Error if it cannot hold the model.
-std::unique_ptr<ModelFormat> make_model_format(const std::filesystem::path& model, OutputFormat output_format,
-                                               const Recipe& recipe);
+/// Returns the files of `output_format` for a model. Throws Error where they cannot hold it.
+std::unique_ptr<ModelFormat> make_model_format(const std::shared_ptr<const model::ModelSource>& source,
+                                               OutputFormat output_format, const Recipe& recipe);
 
-/// Returns the format that `options` request for the model at `model`, and changes the recipe to one that it can hold.
-/// Throws Error if it cannot hold the model.
-std::unique_ptr<ModelFormat> fit_model_format(const std::filesystem::path& model, ConvertOptions& options);
+/// Returns the files that `options` ask for, and makes the recipe of `options` one that they hold. Throws Error where
+/// they cannot hold the model.
+std::unique_ptr<ModelFormat> fit_model_format(const std::shared_ptr<const model::ModelSource>& source,
+                                              ConvertOptions& options);
 
 }  // namespace ballast::quant
 

@@ -30,7 +30,7 @@ Linear matrix() {
   FloatMatrixHolder holder;
   holder.owned.resize(kMatrixValues);
   holder.matrix = {.data = holder.owned.data(), .type = kernels::FloatType::kF32, .rows = 10, .cols = 10};
-  return {.name = "", .weights = std::move(holder), .bias = {}, .activations = {}};
+  return {.part = {}, .name = "", .weights = std::move(holder), .bias = {}, .activations = {}};
 }
 
 /// A loader that notes what it was asked for.

@@ -7,10 +7,10 @@
 #include <memory>
 #include <vector>
 
-#include "quant/measure_inputs.h"
-#include "quant/prepared_blocks.h"
-#include "quant/rounding/gptq.h"
-#include "quant/runnable_block.h"
+#include "quant/block/runnable_block.h"
+#include "quant/conversion/prepared_blocks.h"
+#include "quant/measure/measure_inputs.h"
+#include "quant/quantize/gptq.h"
 #include "quant/search/output_error.h"
 #include "random_floats.h"
 #include "tiny_model.h"
@@ -150,7 +150,8 @@ TEST_CASE("values of experts and embeddings, which are loaded on demand, have ha
     Recipe recipe = recipe_for_scheme("f32");
     recipe.equalize = true;
     recipe.rotate = true;
-    PreparedBlocks blocks({.source = source, .recipe = recipe});
+    const Preparation preparation(source, recipe);
+    PreparedBlocks blocks(preparation);
     for (std::size_t i = 0; i < blocks.count(); ++i) {
       const WorkingBlock block = blocks.load(i, PreparedBlocks::Values::kAll);
       for (const WorkingLinear& linear : block.linears) {

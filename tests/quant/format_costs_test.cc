@@ -13,7 +13,7 @@
 #include "ballast/convert.h"
 #include "kernels/logits.h"
 #include "model_logits.h"
-#include "quant/search/format_search.h"
+#include "quant/conversion/format_search.h"
 #include "quant/write/ballast_format.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
@@ -103,12 +103,13 @@ struct Calibrated {
   std::vector<InputChoice> weigh(Recipe recipe) const {
     recipe.target_bytes = 1'000'000;
     const ConvertOptions chosen = options(std::move(recipe));
-    ConversionInputs inputs(path, chosen);
+    const BallastFormat format(chosen.recipe);
+    ConversionInputs inputs(std::make_shared<const model::ModelSource>(path), chosen, format);
+    inputs.make_plan();
     inputs.gather(path.parent_path() / "none", {});
     const Progress progress;
     StepReporter steps(progress);
-    const BallastFormat format(chosen.recipe);
-    return FormatSearch(inputs, format, steps).weighed().choices;
+    return FormatSearch(inputs, steps).weighed().choices;
   }
 
   /// What converting by a recipe costs.

@@ -1,4 +1,4 @@
-#include "quant/head_input.h"
+#include "quant/measure/head_input.h"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 #include "ballast/convert.h"
 #include "model/model.h"
 #include "model_logits.h"
-#include "quant/runnable_block.h"
+#include "quant/block/runnable_block.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
 
@@ -51,9 +51,9 @@ TEST_CASE("what the head reads is measured after the last block, and an embeddin
     runner.embed(runnable_embedding(front, spec, run_with_int16), {ids, kTokensOfSample});
     for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) runner.advance(model.source().block(layer), layer);
     const WorkingBlock back = loader.load(loader.count() - 1, true);
-    const HeadInput measured = measure_head_input(spec, back, runner, {.samples = kMeasuredSamples}, true, {});
+    const HeadInput measured = measure_head_input(spec, back, runner, {.samples = kMeasuredSamples}, true);
     REQUIRE(measured.peaks != nullptr);
-    CHECK_FALSE(measure_head_input(spec, back, runner, {.samples = kMeasuredSamples}, false, {}).peaks);
+    CHECK_FALSE(measure_head_input(spec, back, runner, {.samples = kMeasuredSamples}, false).peaks);
 
     const std::vector<float> rows = head_rows(model, ids);
     const std::size_t size = spec.hidden_size;

@@ -1,4 +1,4 @@
-#include "quant/search/input_peaks.h"
+#include "quant/rounding/input_peaks.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "quant/measure_inputs.h"
+#include "quant/measure/measure_inputs.h"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "model/model.h"
-#include "quant/runnable_block.h"
+#include "quant/block/runnable_block.h"
 #include "tiny_model.h"
 
 namespace ballast::quant {
@@ -61,7 +61,7 @@ TEST_CASE("in front of what writes the stream, a token counts by the inverse of 
       for (const model::LinearInput& input : activations.inputs) {
         for (std::size_t i = 0; i < block.inputs.size(); ++i) {
           const WorkingLinear& reader = block.linears[block.inputs[i].readers.front()];
-          if (reader.name != input.linears.front()) continue;
+          if (reader.part != input.readers.front()) continue;
           if (input.count > 0) energies[i].resize(reader.cols);
           for (std::size_t row = 0; row < input.count; ++row) {
             const float* token = rows + (input.tokens.empty() ? row : input.tokens[row]) * spec.hidden_size;

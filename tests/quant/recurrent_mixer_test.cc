@@ -87,7 +87,7 @@ class DecayMixer : public model::Mixer {
     model::LinearOutputs outputs;
     outputs.add({&value_, values, channels});
     outputs.add({&gate_, gates, channels});
-    pass.apply_linears(outputs.all(), input, pass.tokens);
+    pass.apply_linears(outputs.all(), input, pass.rows);
     std::size_t at = 0;
     std::size_t left = 0;
     for (const model::BatchSequence& sequence : pass.batch) {
@@ -105,7 +105,7 @@ class DecayMixer : public model::Mixer {
       model::keep_wanted_rows(pass.batch, pass.spec.hidden_size, hidden);
     }
     const model::LinearOutput output[] = {{&output_, hidden, pass.spec.hidden_size, true}};
-    pass.apply_linears(output, {values, channels}, left);
+    pass.apply_linears(output, {values, channels}, pass.rows_after_mixer());
     return left;
   }
 

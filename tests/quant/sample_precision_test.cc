@@ -8,7 +8,7 @@
 
 #include "fixed_recipe.h"
 #include "model/source/model_source.h"
-#include "quant/prepared_blocks.h"
+#include "quant/conversion/prepared_blocks.h"
 #include "quant/write/ballast_format.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
@@ -24,7 +24,7 @@ TEST_CASE("samples run in F32 where blocks have bits enough for it to show") {
   const Recipe w4 = test::fixed_recipe("w4a16");
   const Recipe w8 = test::fixed_recipe("w8a8");
   const BallastFormat format(w4);
-  const auto plan = [&](const Recipe& recipe) { return plan_model({.source = source, .recipe = recipe}); };
+  const auto plan = [&](const Recipe& recipe) { return plan_model(Preparation(source, recipe)); };
   const auto precision = [&](const Recipe& recipe) { return sample_precision(recipe, plan(recipe), format); };
 
   CHECK(precision(w4) == SamplePrecision::kCoarse);

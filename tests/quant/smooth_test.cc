@@ -11,8 +11,8 @@
 #include "layers.h"
 #include "pass_run.h"
 #include "quant/passes/passes.h"
+#include "quant/quantize/rounding_error.h"
 #include "quant/rounding/rounding.h"
-#include "quant/rounding/rounding_error.h"
 #include "working_layer.h"
 
 namespace ballast::quant {

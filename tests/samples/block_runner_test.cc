@@ -124,7 +124,7 @@ TEST_CASE("an observer sees every sample once, shard by shard, whether the sampl
   for (const BlockRunner::Then then : {BlockRunner::Then::kStay, BlockRunner::Then::kAdvance}) {
     CountingObserver observer;
     checks = 0;
-    runner.observe(block, 0, {.samples = kSamples}, then, {.record_inputs = true}, observer);
+    runner.observe(block, 0, {.samples = kSamples}, then, {.record_inputs = true}, {&observer});
     CHECK(observer.samples == kSamples);
     CHECK(observer.rows == before.size());
     CHECK(observer.inputs > 0);

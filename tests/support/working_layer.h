@@ -12,7 +12,7 @@
 
 #include "layers.h"
 #include "model/block_structure.h"
-#include "quant/working_block.h"
+#include "quant/block/working_block.h"
 #include "reference/attention.h"
 
 namespace ballast::test {

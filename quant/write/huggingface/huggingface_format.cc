@@ -141,9 +141,8 @@ class HuggingfaceWriter : public ModelWriter {
 
 }  // namespace
 
-HuggingfaceFormat::HuggingfaceFormat(const std::filesystem::path& model, const formats::CodecWriter& codec)
+HuggingfaceFormat::HuggingfaceFormat(const model::ModelSource& source, const formats::CodecWriter& codec)
     : codec_(codec) {
-  const model::ModelSource source(model);
   const std::string embedding =
       model::stored_names(source.architecture(), model::Role::kEmbedding, false, 0, 0).front() + ".weight";
   check_family(source, embedding, codec_.name());

@@ -20,7 +20,7 @@ class HuggingfaceFormat : public ModelFormat {
  public:
   /// `codec` must outlive this. Throws Error where the model's files have other names, shapes or meanings than programs
   /// that read such checkpoints know.
-  HuggingfaceFormat(const std::filesystem::path& model, const formats::CodecWriter& codec);
+  HuggingfaceFormat(const model::ModelSource& source, const formats::CodecWriter& codec);
 
   /// Biases and LayerNorms stay, the embedding keeps the original's type where the codec has no other, no columns keep
   /// 16 bits, and norms are what that type can say.

@@ -25,8 +25,8 @@ namespace {
 using test::TemporaryDirectory;
 
 constexpr const char* kModule = "model.layers.0.mlp.up_proj";
-constexpr std::size_t kRows = 24;
-constexpr std::size_t kCols = 256;
+constexpr std::size_t kCodecRows = 24;
+constexpr std::size_t kCodecCols = 256;
 
 struct WrittenFormats {
   const CodecWriter* writer = nullptr;
@@ -40,7 +40,7 @@ WeightFormat symmetric(int bits, std::size_t group_size) {
 
 std::vector<WrittenFormats> written_formats() {
   return {{kCompressedTensorsCodec.writer,
-           {symmetric(4, 32), symmetric(5, 64), symmetric(6, 128), symmetric(8, 32), symmetric(8, kCols)}},
+           {symmetric(4, 32), symmetric(5, 64), symmetric(6, 128), symmetric(8, 32), symmetric(8, kCodecCols)}},
           {kCompressedTensorsCodec.writer, {symmetric(8, 0)}, true},
           {kMlxCodec.writer, affine_formats()},
           {kGptqCodec.writer, {symmetric(4, 32), symmetric(4, 128), symmetric(8, 64)}},
@@ -58,7 +58,7 @@ std::uint16_t half(float value, DType type) {
 /// Codes and zero points of all values; of 8 bits with offsets, those of symmetric codes, which alone kernels multiply.
 CodeMatrix random_matrix(const WeightFormat& format, DType type) {
   std::mt19937 random(3);
-  CodeMatrix matrix(kRows, kCols, format, {}, type);
+  CodeMatrix matrix(kCodecRows, kCodecCols, format, {}, type);
   for (std::uint8_t& code : matrix.codes) code = static_cast<std::uint8_t>(random());
   for (std::uint8_t& zero : matrix.zeros) zero = static_cast<std::uint8_t>(random());
   for (std::size_t i = 0; i < matrix.scales.size(); ++i) {
@@ -99,7 +99,7 @@ TEST_CASE("matrices are read back to the last bit, in the tensors that were plan
       for (const DType type : {DType::kF16, DType::kBF16}) {
         CAPTURE(written.writer->name());
         CAPTURE(format_name(format));
-        const PlannedMatrix plan = {.name = kModule, .rows = kRows, .cols = kCols, .format = format};
+        const PlannedMatrix plan = {.name = kModule, .rows = kCodecRows, .cols = kCodecCols, .format = format};
         REQUIRE(written.writer->holds(plan));
         const CodeMatrix matrix = random_matrix(format, type);
         const TemporaryDirectory directory;
@@ -107,16 +107,16 @@ TEST_CASE("matrices are read back to the last bit, in the tensors that were plan
         const auto checkpoint = files::open_checkpoint(directory.path());
         const auto reader = detect_codec(files::JsonReader(config, "config.json"));
         REQUIRE(reader->has(*checkpoint, kModule));
-        CHECK(reader->stored_rows(*checkpoint, kModule) == kRows);
-        CHECK(reader->checked_tensors(*checkpoint, kModule, kRows, kCols).names.size() ==
+        CHECK(reader->stored_rows(*checkpoint, kModule) == kCodecRows);
+        CHECK(reader->checked_tensors(*checkpoint, kModule, kCodecRows, kCodecCols).names.size() ==
               written.writer->tensors(plan, type).size());
-        const CodecMatrix stored = reader->matrix(*checkpoint, kModule, kRows, kCols);
+        const CodecMatrix stored = reader->matrix(*checkpoint, kModule, kCodecRows, kCodecCols);
         CHECK(stored.form.has_value());
         const std::vector<float> expected = matrix.decoded();
-        std::vector<float> row(kCols);
-        for (std::size_t r = 0; r < kRows; ++r) {
+        std::vector<float> row(kCodecCols);
+        for (std::size_t r = 0; r < kCodecRows; ++r) {
           stored.decode_row(r, row.data());
-          CHECK(std::ranges::equal(row, std::span(expected).subspan(r * kCols, kCols)));
+          CHECK(std::ranges::equal(row, std::span(expected).subspan(r * kCodecCols, kCodecCols)));
         }
       }
     }
@@ -138,10 +138,10 @@ TEST_CASE("kernels decode a matrix of codes as it decodes itself") {
     }
     const std::vector<float> expected = matrix.decoded();
     const kernels::QuantizedMatrix packed = matrix.packed();
-    std::vector<float> row(kCols);
-    for (std::size_t r = 0; r < kRows; ++r) {
+    std::vector<float> row(kCodecCols);
+    for (std::size_t r = 0; r < kCodecRows; ++r) {
       packed.decode_row(r, row.data());
-      CHECK(std::ranges::equal(row, std::span(expected).subspan(r * kCols, kCols)));
+      CHECK(std::ranges::equal(row, std::span(expected).subspan(r * kCodecCols, kCodecCols)));
     }
   }
 }

@@ -1,4 +1,4 @@
-#include "quant/rounding/gptq.h"
+#include "quant/quantize/gptq.h"
 
 #include <doctest/doctest.h>
 

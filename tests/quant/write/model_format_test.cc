@@ -22,7 +22,7 @@
 #include "model/source/model_source.h"
 #include "quant/conversion/conversion.h"
 #include "quant/conversion/saved_block.h"
-#include "quant/rounding/quantize.h"
+#include "quant/quantize/quantize.h"
 #include "quant/write/ballast_format.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
@@ -36,6 +36,10 @@ using test::error_message;
 using test::golden_model;
 using test::TemporaryDirectory;
 namespace fs = std::filesystem;
+
+std::shared_ptr<const model::ModelSource> open_golden(const std::string& name) {
+  return std::make_shared<const model::ModelSource>(golden_model(name));
+}
 
 ConvertOptions short_options(const std::string& scheme) {
   ConvertOptions options;
@@ -125,11 +129,11 @@ TEST_CASE("formats are chosen among what the files can hold, at what they take t
     ConvertOptions fixed = options;
     fixed.recipe.outlier_fraction = 0;
     fixed.recipe.linears = fixed.recipe.embedding = fixed.recipe.head = {.bits = bits, .group_size = 32};
-    convert_to(format, golden_model("llama3"), directory / std::to_string(bits), fixed, {});
+    convert_to(format, open_golden("llama3"), directory / std::to_string(bits), fixed, {});
     return format.file_bytes(written.plan);
   };
   options.recipe.target_bytes = (bytes_with(5) + bytes_with(8)) / 2;
-  const ConvertReport report = convert_to(format, golden_model("llama3"), directory / "chosen", options, {});
+  const ConvertReport report = convert_to(format, open_golden("llama3"), directory / "chosen", options, {});
   CHECK(written.finished);
   CHECK(format.file_bytes(written.plan) <= options.recipe.target_bytes);
   CHECK(format.file_bytes(written.plan) > 0.95 * static_cast<double>(options.recipe.target_bytes));
@@ -151,7 +155,7 @@ TEST_CASE("a writer gets every module of the plan by role, those of a block toge
     ConvertOptions options = short_options("w8a16");
     options.recipe.linears = options.recipe.embedding = options.recipe.head = {.bits = 8, .group_size = 32};
     options.recipe.outlier_fraction = 0;
-    convert_to(ToyFormat(written), golden_model(golden), directory / golden, options, {});
+    convert_to(ToyFormat(written), open_golden(golden), directory / golden, options, {});
     CHECK(written.plan.size() == written.modules.size());
     const model::ModelSource source(golden_model(golden));
     CHECK(written.fused.size() == source.spec().layers.size());
@@ -178,7 +182,7 @@ TEST_CASE("what the files cannot hold is refused before anything is done") {
   ConvertOptions options = short_options("w4a16");
   const auto stage = [](std::string_view name, std::size_t, std::size_t) { FAIL("began with " << name); };
   CHECK(error_message([&] {
-          convert_to(ToyFormat(written), golden_model("llama3"), directory / "out", options, stage);
+          convert_to(ToyFormat(written), open_golden("llama3"), directory / "out", options, stage);
         }) == Contains("cannot be stored as int"));
   options.recipe.linears = {.bits = 7, .group_size = 32};
   CHECK(error_message([&] { convert(golden_model("llama3"), directory / "out", options, stage); }) ==

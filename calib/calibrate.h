@@ -1,0 +1,19 @@
+// Calibration of a model that is open already.
+#ifndef BALLAST_CALIB_CALIBRATE_H_
+#define BALLAST_CALIB_CALIBRATE_H_
+
+#include <memory>
+
+#include "ballast/calibrate.h"
+#include "model/source/model_source.h"
+
+namespace ballast::calib {
+
+/// Measures what ballast::calibrate does. `source` computes as it was set to (ModelSource::set_compute()), whatever
+/// options.compute is.
+Statistics calibrate(const std::shared_ptr<const model::ModelSource>& source, const CalibrateOptions& options,
+                     const Progress& progress);
+
+}  // namespace ballast::calib
+
+#endif  // BALLAST_CALIB_CALIBRATE_H_

@@ -1,0 +1,24 @@
+// GPTQ (Frantar et al. 2022, arXiv:2210.17323): rounds a matrix column after column, and corrects the remaining columns
+// for the output error of each.
+#ifndef BALLAST_QUANT_QUANTIZE_GPTQ_H_
+#define BALLAST_QUANT_QUANTIZE_GPTQ_H_
+
+#include <functional>
+
+#include "formats/code_matrix.h"
+#include "quant/block/working_block.h"
+#include "quant/rounding/drift.h"
+#include "quant/rounding/hessian.h"
+
+namespace ballast::quant {
+
+/// Rounds a matrix with values to its format. Columns are rounded in the factor's order; the grids of all groups are
+/// fixed in advance (static groups), for the importance of each column's error. The same bytes for any number of
+/// threads. With `drift` the weights are corrected for it first. `check_cancelled` is called from time to time, and may
+/// throw.
+formats::CodeMatrix round_gptq(const WorkingLinear& linear, const InverseCholesky& factor, const Drift* drift = nullptr,
+                               const std::function<void()>& check_cancelled = {});
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_QUANTIZE_GPTQ_H_
