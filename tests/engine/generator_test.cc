@@ -202,7 +202,7 @@ TEST_CASE("the makers' sampling values are options' defaults, where they are sai
   CHECK(defaults_of(R"({"temperature": null, "eos_token_id": 5})").empty());
   CHECK(error_message([&] { defaults_of(R"({"top_p": 1.5})"); }) ==
         Contains("generation_config.json: top_p: is 1.5, must be from"));
-  CHECK(error_message([&] { defaults_of("{"); }) == Contains("mend the file or remove it"));
+  CHECK(error_message([&] { defaults_of("{"); }) == Contains("fix the file or remove it"));
 }
 
 TEST_CASE("an encoder throws an error when asked to generate") {

@@ -25,7 +25,8 @@ TEST_CASE("arrays are read as they were saved, and a blob that has others is ref
     std::vector<int> empty;
     reader.get(values);
     reader.get(empty);
-    CHECK(reader.text() == "text");
+    const std::string text = reader.text();
+    CHECK(text == "text");
     reader.finish();
     return values;
   };

@@ -226,7 +226,7 @@ TEST_CASE("what such a checkpoint cannot hold is refused before anything is writ
   CHECK(refusal(model, mixed) == Contains("the same group size for all"));
   ConvertOptions rows = options_for(OutputFormat::kCompressedTensors, "w4a16");
   rows.recipe.overrides = {{"down_proj", parse_format("int8-channel")}};
-  CHECK(refusal(model, rows) == Contains("name a size of groups for int8-channel"));
+  CHECK(refusal(model, rows) == Contains("name a group size for int8-channel"));
   ConvertOptions packed = options_for(OutputFormat::kCompressedTensors, "w8a8");
   packed.recipe.overrides = {{"down_proj", parse_format("int4-g32")}};
   CHECK(refusal(model, packed) == Contains("has no INT8 activations with weights of 4 bits"));
