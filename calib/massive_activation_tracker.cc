@@ -118,9 +118,9 @@ void MassiveActivationTracker::save(jobs::SavedArrays& arrays) const {
 }
 
 void MassiveActivationTracker::restore(jobs::SavedArraysReader& arrays) {
-  constexpr const char* kContext = "saved progress";
-  const json all = files::parse_strict_json(arrays.text(), kContext);
-  const files::JsonReader reader(all, kContext);
+  const std::string context = "saved progress";
+  const json all = files::parse_strict_json(arrays.text(), context);
+  const files::JsonReader reader(all, context);
   massive_channels_.clear();
   for (const files::JsonReader& entry : reader.at("channels").elements()) {
     const std::vector<files::JsonReader> values = entry.tuple(2);
