@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../support/temporary_directory.h"
+#include "ballast/compute_options.h"
 #include "ballast/error.h"
 #include "model/source/sentence_modules.h"
 
@@ -39,7 +40,7 @@ void read(std::string_view input) {
   const std::optional<TextVectorSpec> spec = read_sentence_modules(directory.path(), kHiddenSize);
   if (!spec) return;
   dense_module_files(directory.path(), *spec);
-  const TextDense dense(directory.path(), *spec);
+  const TextDense dense(directory.path(), *spec, ComputeOptions{});
   std::vector<float> vector(kHiddenSize, 0.5F);
   dense.apply(vector);
   if (vector.size() != dense.output_size(kHiddenSize)) std::abort();
