@@ -9,8 +9,8 @@
 
 namespace ballast::calib {
 
-/// Measures what ballast::calibrate does. `source` computes as it was set to (ModelSource::set_compute()), whatever
-/// options.compute is.
+/// Measures what ballast::calibrate measures, of an open model. Precondition: `source` computes with
+/// options.compute (ModelSource::set_compute()).
 Statistics calibrate(const std::shared_ptr<const model::ModelSource>& source, const CalibrateOptions& options,
                      const Progress& progress);
 

@@ -107,7 +107,7 @@ struct Recipe {
   /// formats above apply.
   std::uint64_t target_bytes = 0;
 
-  /// Used as target_bytes, stands for the size that the formats above would give.
+  /// As target_bytes: the size that the formats above give.
   static constexpr std::uint64_t kNaturalSize = std::numeric_limits<std::uint64_t>::max();
   /// What the inputs of matrices of codes become: kInt16 ("float" in JSON, and w4a16 and w8a16) or kInt8. Matrices of
   /// floats read floats.

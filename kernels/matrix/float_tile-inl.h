@@ -155,7 +155,7 @@ HWY_INLINE void accumulate_row(DF df, float activation, V b0, V b1, V& c0, V& c1
 
 /// Multiplies kRows rows of src with one panel whose columns are `panel_stride` values apart, and passes the two
 /// vectors of each row to store(row, c0, c1); if kVectors is 1, c1 is 0. The values of a row of src are
-/// `step` apart. Sums run over `depth` in order whatever kRows is, so a result does not depend on how rows are cut into
+/// `step` apart. Sums run over `depth` in order for every kRows, so a result does not depend on how rows are cut into
 /// tiles. The sums are named variables, because SVE has no arrays of vectors and gcc does not keep such arrays in
 /// registers.
 template <std::size_t kRows, std::size_t kVectors = 2, class T, class Store>

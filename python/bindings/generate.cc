@@ -21,8 +21,8 @@
 namespace ballast::python {
 namespace {
 
-/// Tells each step to `on_step(text, thinking) -> bool`, or to nobody, and lets signals be handled. What that raises
-/// ends the generation.
+/// Passes each step to `on_step(text, thinking) -> bool` unless that is None, and lets signals be handled. What that
+/// raises ends the generation.
 class StepListener {
  public:
   explicit StepListener(nb::object on_step) : on_step_(std::move(on_step)) {}

@@ -37,7 +37,7 @@ struct WorkingLinear {
   std::uint64_t bytes_before = 0;
 
   WeightFormat format;
-  bool free_format = false;  ///< integers that nobody asked for by name: an allocation may choose others
+  bool free_format = false;  ///< integers that were not named by the user: an allocation may choose others
   ActivationType activations = ActivationType::kInt16;  ///< what its input becomes when its weights are codes
   std::vector<std::int32_t> outlier_columns;
   std::optional<DType> scale_type{};  ///< of its scales, if the files require it; otherwise chosen by the values

@@ -39,7 +39,7 @@ struct SensitivityOptions {
 ///   part of its rows, without what GPTQ makes up for (InverseCholesky::importance);
 /// - what such an error does to the predictions. Each matrix is rounded to 4 bits alone, and its errors are measured
 ///   where its block ends, against the size of the stream there, token by token. What errors of that size do at the
-///   model's end is much the same whatever matrix they come from, and neighbouring blocks differ little: the errors of
+///   model's end hardly depends on the matrix that they come from, and neighbouring blocks differ little: the errors of
 ///   each few blocks run on together, and the divergence that they cause is shared among their matrices. A small
 ///   error's divergence grows with its square, so that one probe says it for all formats.
 ///

@@ -52,8 +52,8 @@ void check_family(const model::ModelSource& source, const std::string& embedding
   if (!source.prefix_tokens().empty()) throw Error(context, "has a prefix, which " + layout + " cannot hold");
 }
 
-/// What transformers says in one object since version 5, as programs read it that know the words before: mlx-lm would
-/// rotate Llamas by 10,000, whatever stands there.
+/// Repeats rope_theta, which transformers writes into rope_parameters since version 5, as a field of its own for
+/// programs that read only that field: mlx-lm would otherwise rotate Llamas by its default of 10,000.
 void write_legacy_rope_fields(nlohmann::json& config) {
   const auto parameters = config.find("rope_parameters");
   if (parameters == config.end() || !parameters->is_object() || !parameters->contains("rope_theta")) return;

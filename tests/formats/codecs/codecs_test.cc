@@ -146,7 +146,7 @@ TEST_CASE("kernels decode a matrix of codes as it decodes itself") {
   }
 }
 
-TEST_CASE("codes of every width are read from words as they were put there, whatever the stride") {
+TEST_CASE("codes of every width are read from words as they were put there, for every stride") {
   std::mt19937 random(7);
   for (int bits = 2; bits <= 8; ++bits) {
     for (const std::size_t stride : {std::size_t{1}, std::size_t{3}}) {
