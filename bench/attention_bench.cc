@@ -1,4 +1,4 @@
-// Attention over caches of several depths at the shapes of real models.
+// Measures attention over caches of several depths with the shapes of real models.
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace {
 using kernels::CacheType;
 using kernels::RowKind;
 
-/// Heads of queries, of keys, and the channels of each.
+/// Numbers of query and key heads, and channels of a key and of a value.
 struct Heads {
   std::size_t queries, keys, key_size, value_size;
   bool values_in_keys = false;
@@ -52,7 +52,8 @@ class CachedLayer {
   std::vector<kernels::CachePage> pages_;
 };
 
-/// The last `queries` of depth + queries tokens. One query walks through as many layers as leave the caches.
+/// Measures attention of the last `queries` of depth + queries tokens. With a single query, the benchmark goes through
+/// several layers in turn, so that their caches have left the processor's.
 void attend(benchmark::State& state, CacheType type, const Heads& heads, std::size_t queries, std::size_t depth) {
   const std::size_t length = depth + queries;
   const std::shared_ptr<model::PagePool> pool = model::PagePool::make();
@@ -90,7 +91,7 @@ void cached_attention(benchmark::State& state, CacheType type) {
          argument(4));
 }
 
-/// DeepSeek-V2-Lite's attention over latent vectors, and over the keys and values that they stand for.
+/// Measures DeepSeek-V2-Lite's attention over latent vectors, or over the expanded keys and values.
 void latent_attention(benchmark::State& state, CacheType type, bool expanded) {
   const Heads latent = {.queries = 16, .keys = 1, .key_size = 576, .value_size = 512, .values_in_keys = true};
   const Heads heads = {.queries = 16, .keys = 16, .key_size = 192, .value_size = 128};

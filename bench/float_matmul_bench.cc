@@ -1,4 +1,4 @@
-// Products with F32, F16 and BF16 weights.
+// Measures products with F32, F16 and BF16 weights.
 #include <benchmark/benchmark.h>
 
 #include <cstddef>

@@ -31,7 +31,7 @@ void report(benchmark::State& state, const Work& work) {
 }
 
 std::size_t copies_beyond_caches(std::size_t bytes) {
-  // Virtual machines hide the size of the cache that they share, 0 or -1; 64 MB is more than most have.
+  // Virtual machines may report 0 or -1 for the shared cache; 64 MB is more than most have.
   const long reported = sysconf(_SC_LEVEL3_CACHE_SIZE);
   const std::size_t caches = std::max(std::size_t{64} << 20, static_cast<std::size_t>(std::max(reported, 0L)));
   return 1 + 2 * caches / std::max<std::size_t>(bytes, 1);

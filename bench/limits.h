@@ -1,4 +1,4 @@
-// What the machine can do at most, and how a benchmark reports itself beside that.
+// The machine's limits, and counters that relate a benchmark's result to them.
 #ifndef BALLAST_BENCH_LIMITS_H_
 #define BALLAST_BENCH_LIMITS_H_
 
@@ -14,23 +14,25 @@ struct Limits {
   double f32_gflops = 0;
 };
 
-/// Measured once per process, at the first call, with the threads of that moment: ~400 ms.
+/// Returns the limits. They are measured once per process, at the first call, with the current number of threads (about
+/// 400 ms).
 const Limits& limits();
 
-/// What one iteration does.
+/// The work of one iteration.
 struct Work {
   double operations = 0;  ///< a multiply-add is two
-  double bytes = 0;       ///< that must come from memory
-  double peak_gops = 0;   ///< of the units that it runs on: limits().int8_gops or limits().f32_gflops
+  double bytes = 0;       ///< bytes that must come from memory
+  double peak_gops = 0;   ///< of the units that compute it: limits().int8_gops or limits().f32_gflops
 };
 
-/// Work of dst [m][rows] = src [m][cols] times wei [rows][cols]^T with weights of `bytes`.
+/// Returns the work of dst [m][rows] = src [m][cols] times wei [rows][cols]^T with weights of `bytes` bytes.
 Work matmul_work(std::size_t m, std::size_t rows, std::size_t cols, std::size_t bytes, double peak_gops);
 
 /// Sets the counters Gop/s, GB/s, fraction_of_peak and fraction_of_bandwidth. Call after the loop.
 void report(benchmark::State& state, const Work& work);
 
-/// Copies of an operand of `bytes` to use in turn, so that each has left the caches when its turn comes again.
+/// Returns how many copies of an operand of `bytes` bytes must be used in turn so that each has left the caches before
+/// it is used again.
 std::size_t copies_beyond_caches(std::size_t bytes);
 
 }  // namespace ballast::bench

@@ -1,4 +1,4 @@
-// The same products with oneDNN's matmul: what our own kernels are weighed against before oneDNN would replace one.
+// Measures the same products with oneDNN's matmul, to decide whether oneDNN should replace one of our kernels.
 #include <benchmark/benchmark.h>
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -24,7 +24,7 @@ constexpr Types kTypes[] = {
     {"u8s8s32", memory::data_type::u8, memory::data_type::s8, memory::data_type::s32, true},
 };
 
-/// src [m][cols] times wei [cols][rows], weights reordered once to the layout that oneDNN likes best.
+/// Measures src [m][cols] times wei [cols][rows]. The weights are reordered once to the layout that oneDNN prefers.
 void onednn_matmul(benchmark::State& state, const LinearShape& shape, std::size_t tokens, const Types& types) {
   const auto rows = static_cast<memory::dim>(shape.rows), cols = static_cast<memory::dim>(shape.cols);
   const auto m = static_cast<memory::dim>(tokens);
@@ -55,7 +55,7 @@ void onednn_matmul(benchmark::State& state, const LinearShape& shape, std::size_
 }
 
 const bool kRegistered = [] {
-  constexpr std::size_t kLeast = 16;  // below, it would be no alternative: its strength is large products
+  constexpr std::size_t kLeast = 16;  // fewer tokens are not measured: oneDNN's strength is large products
   for (const Types& types : kTypes) {
     register_products(std::string("onednn_matmul/") + types.name, kLeast,
                       [types](benchmark::State& state, const LinearShape& shape, std::size_t m) {

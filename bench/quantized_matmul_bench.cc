@@ -1,4 +1,4 @@
-// Products of quantized activations with quantized weights, with and without outlier columns.
+// Measures products of quantized activations with quantized weights, with and without outlier columns.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ constexpr Format kFormats[] = {
     {.weight_bits = 4, .group_size = 32, .activations = kInt16, .codebook = CodebookId::kNl4},
 };
 
-/// Random codes and positive scales, and what a QuantizedView points to.
+/// Random codes, positive scales, and the other arrays of a QuantizedView.
 class RandomWeights {
  public:
   RandomWeights(const LinearShape& shape, const Format& format) {

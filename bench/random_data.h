@@ -1,4 +1,4 @@
-// Operands for benchmarks. The values do not matter, only that they are no denormals and no zeros.
+// Random operands for benchmarks. The values do not matter, except that none is a denormal or zero.
 #ifndef BALLAST_BENCH_RANDOM_DATA_H_
 #define BALLAST_BENCH_RANDOM_DATA_H_
 

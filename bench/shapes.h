@@ -1,5 +1,5 @@
-// The linears of the models that kernels are measured on, as the forward pass multiplies them: q, k and v in one, gate
-// and up in one.
+// The linears of the models that kernels are measured on, as the forward pass multiplies them: q, k and v together,
+// gate and up together.
 #ifndef BALLAST_BENCH_SHAPES_H_
 #define BALLAST_BENCH_SHAPES_H_
 
@@ -15,7 +15,7 @@ struct LinearShape {
   const char* linear = "";
   std::size_t rows = 0;  ///< outputs
   std::size_t cols = 0;  ///< inputs
-  bool head = false;     ///< multiplies the last token of a prompt only
+  bool head = false;     ///< multiplies only the last token of a prompt
 
   std::string name() const { return std::string(model) + "/" + linear; }
 };
@@ -31,10 +31,10 @@ inline constexpr LinearShape kLinearShapes[] = {
     {"Qwen2.5-7B", "head", 152064, 3584, true},
 };
 
-/// Tokens multiplied at once: generation, several sequences, prompts.
+/// Numbers of tokens that are multiplied at once: generation, several sequences, prompts.
 inline constexpr std::size_t kTokenCounts[] = {1, 4, 16, 64, 512};
 
-/// Calls body(shape, m) for every shape with the numbers of tokens that meet it.
+/// Calls body(shape, m) for every shape with the numbers of tokens that it is used with.
 template <class Body>
 void for_each_product(const Body& body) {
   for (const LinearShape& shape : kLinearShapes) {

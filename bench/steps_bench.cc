@@ -1,5 +1,5 @@
-// What stands between the matrices: handing work to threads, norms, activations, rotations. One token's rows stay in a
-// core's cache, a prompt's come from memory.
+// Measures the operations between matrix products: starting threads, norms, activations, rotations. One token's rows
+// stay in a core's cache; those of a prompt come from memory.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMuchWork = std::size_t{1} << 40;
 
-/// An empty parallel call: alone, or in the team of a step.
+/// Measures an empty parallel call, alone or within a step's team of threads.
 void hand_over(benchmark::State& state, bool team) {
   const auto measure = [&] {
     const std::size_t threads = kernels::threads_for(kMuchWork);

@@ -22,11 +22,11 @@ using kernels::FloatType;
 
 constexpr std::string_view kOwnName = "ballast";
 
-/// Numbers of tokens from which on a measured speed holds.
+/// Numbers of tokens from which on a measured speed applies.
 constexpr std::array<std::size_t, 3> kTokens = {1, 64, 256};
 
-/// Returns oneDNN where it multiplies this type, else null. F32: only where it comes to the bits of ballast's own
-/// tiles, which multiply fewer tokens.
+/// Returns oneDNN if it multiplies this type here, else null. In F32 it must give the bits of ballast's own tiles,
+/// because these multiply fewer tokens.
 const FloatGemm* onednn_for(FloatType type) {
   const FloatGemm* gemm = kernels::onednn_gemm();
   if (gemm == nullptr || !gemm->supports(type)) return nullptr;
@@ -70,7 +70,7 @@ std::array<double, kTokens.size()> time_all() {
   std::array<double, kTokens.size()> speeds{};
   const FloatGemm* onednn = onednn_for(FloatType::kF32);
   for (std::size_t i = 0; i < kTokens.size(); ++i) {
-    // A tile of tokens or fewer are always ballast's, so the first choice begins with more.
+    // One tile of tokens or less is always multiplied by ballast, so the first choice is measured with more.
     speeds[i] = onednn == nullptr ? 1 : speed_of_onednn(*onednn, std::max<std::size_t>(kTokens[i], 16));
   }
   return speeds;
@@ -81,13 +81,13 @@ const std::array<double, kTokens.size()>& speeds() {
   return measured;
 }
 
-/// Returns the index in kTokens that holds for so many tokens.
+/// Returns the index in kTokens whose speed applies to a number of tokens.
 std::size_t row_of(std::size_t tokens) {
   const auto above = std::ranges::upper_bound(kTokens, tokens);
   return above == kTokens.begin() ? 0 : static_cast<std::size_t>(above - kTokens.begin() - 1);
 }
 
-/// `index` is one of kTokens.
+/// Returns whether oneDNN is used for kTokens[index] tokens.
 bool takes_onednn(std::size_t index, FloatGemmChoice choice) {
   switch (choice) {
     case FloatGemmChoice::kBallast:
@@ -103,7 +103,7 @@ bool takes_onednn(std::size_t index, FloatGemmChoice choice) {
 [[noreturn]] void refuse_gemm(std::string_view name, const std::vector<std::string>& names) {
   std::string known = "auto";
   for (const std::string& engine : names) known += ", " + engine;
-  throw Error("engine '" + std::string(name) + "'", "there are " + known);
+  throw Error("engine '" + std::string(name) + "'", "supported: " + known);
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ std::vector<std::string> engines() {
 }
 
 FloatGemmChoice parse_float_gemm(std::string_view name) {
-  if (name == "auto") return FloatGemmChoice::kFastest;  // most commands start with it, and oneDNN is not loaded
+  if (name == "auto") return FloatGemmChoice::kFastest;  // the default of most commands: oneDNN is not loaded
   const std::vector<std::string> names = engines();
   if (name == kOwnName) return FloatGemmChoice::kBallast;
   if (name != names.back()) refuse_gemm(name, names);
@@ -127,9 +127,8 @@ void check_compute_options(const ComputeOptions& options) {
     refuse_gemm("onednn", engines());
   }
   if (!options.bf16_products || kernels::multiplies_bf16()) return;
-  throw Error("BF16 products", kernels::onednn_gemm() == nullptr
-                                   ? "are oneDNN's, which this program was built without or does not find"
-                                   : "need a processor with AVX512-BF16 or AMX");
+  throw Error("BF16 products", kernels::onednn_gemm() == nullptr ? "need oneDNN, which is not built in or not installed"
+                                                                 : "need a processor with AVX512-BF16 or AMX");
 }
 
 std::vector<EngineChoice> engine_choices(FloatGemmChoice choice) {

@@ -10,7 +10,8 @@
 
 namespace ballast::kernels {
 
-/// dst[i][r] = sum over k of rows[i][k] * panel[k][r], from k = 0 on and in F32; F32 values are fused.
+/// A product: dst[i][r] = sum over k of rows[i][k] * panel[k][r], in F32, in ascending order of k; products of F32 are
+/// fused with the sum.
 struct FloatGemmTile {
   const void* rows = nullptr;  ///< [count][depth], `stride` values apart
   std::size_t count = 0;
@@ -19,7 +20,7 @@ struct FloatGemmTile {
   std::size_t width = 0;
   std::size_t depth = 0;
   float* dst = nullptr;  ///< [count][width]
-  bool adds = false;     ///< to what is in dst, once it is summed
+  bool adds = false;     ///< adds the finished sums to dst
 };
 
 /// An implementation of float GEMM that multiplies in place of ballast's own tiles.
@@ -32,29 +33,28 @@ class FloatGemm {
 
   virtual std::string_view name() const = 0;
 
-  /// Whether it multiplies values of this type on this processor.
+  /// Returns whether it multiplies values of this type on this processor.
   virtual bool supports(FloatType type) const = 0;
 
-  /// Rows and panel are of `type`, which it supports. Called from several threads, inside the team's tasks.
+  /// Multiplies rows and panel of `type`, which must be supported. Called from several threads, within parallel tasks.
   virtual void multiply(FloatType type, const FloatGemmTile& tile) const = 0;
 };
 
-/// How many times as fast as ballast's tiles another implementation must be: its products are copied, with the bias,
-/// where own tiles store them at once. (2 cores of Zen 4, SmolLM2 in F16: 1.03 times as fast in a tile, 0.97 in
-/// prompts.)
+/// The factor by which another implementation must be faster than ballast's tiles: its products are copied, with the
+/// bias, whereas own tiles store them directly. (2 cores of Zen 4, SmolLM2 in F16: 1.03 times as fast in a tile gave
+/// 0.97 in prompts.)
 inline constexpr double kSpeedWorthACopy = 1.06;
 
-/// Returns oneDNN, loaded at the first call; null where it is not built in or not installed.
+/// Returns oneDNN, which is loaded at the first call; null if it is not built in or not installed.
 const FloatGemm* onednn_gemm();
 
-/// Whether ComputeOptions::bf16_products is possible here.
+/// Returns whether ComputeOptions::bf16_products is possible on this machine.
 bool multiplies_bf16();
 
-/// Returns what multiplies `m` tokens in F32; null: ballast's own tiles.
+/// Returns the implementation that multiplies `m` tokens in F32; null for ballast's own tiles.
 const FloatGemm* float_gemm_for(std::size_t m, FloatGemmChoice choice);
 
-/// ballast's own tiles, called as the others are, for comparisons of speed. F32 alone; fused where the instruction set
-/// can.
+/// Multiply with ballast's own tiles, for comparisons of speed. Only F32; fused if the instruction set can.
 std::size_t own_tile_width();
 bool own_tile_fuses();
 void multiply_own_tile(const FloatGemmTile& tile);

@@ -110,10 +110,10 @@ class TaskFailure {
     }
   }
 
-  /// Whether a task has failed, so that those to come can be left out.
+  /// Returns whether a task has failed, so that the remaining tasks can be skipped.
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
-  /// Is called after the parallel call.
+  /// Throws the stored exception, if there is one. Must be called after the parallel call.
   void rethrow() const {
     if (failure_) std::rethrow_exception(failure_);
   }

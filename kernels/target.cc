@@ -38,7 +38,7 @@ std::atomic<bool> emulates_amx = false;
 
 #if HWY_ARCH_X86
 
-/// Whether the system lets this process use tiles: it must be asked.
+/// Asks the system whether this process may use AMX, which needs a permission.
 bool may_use_amx() {
 #if HWY_ARCH_X86_64 && defined(__linux__)
   constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM

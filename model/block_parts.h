@@ -12,18 +12,18 @@
 
 namespace ballast::model {
 
-/// The parts of one block, or outside of the blocks, from a checkpoint or from a conversion in progress.
+/// The parts of one block, or those outside of the blocks, from a checkpoint or from a conversion in progress.
 struct BlockParts {
   std::function<Linear(Part)> linear;
   std::function<Norm(Role)> norm;
-  std::function<std::vector<float>(Role)> vector;   ///< one of is_vector
+  std::function<std::vector<float>(Role)> vector;   ///< returns a role of which is_vector is true
   std::shared_ptr<const ExpertStore> experts = {};  ///< the experts, if they are not parts
 };
 
-/// One of the routed experts of an MLP.
+/// Returns one of the routed experts of an MLP.
 MlpWeights assemble_expert(const MlpSpec& spec, const BlockParts& parts, std::size_t expert);
 
-/// Returns all weights of block `layer` by the spec.
+/// Returns the weights of block `layer`.
 BlockWeights assemble_block(const ModelSpec& spec, std::size_t layer, const BlockParts& parts);
 
 }  // namespace ballast::model

@@ -20,7 +20,7 @@ struct Part {
   bool operator==(const Part&) const = default;
 };
 
-/// Values that linears read together.
+/// Values that several linears read.
 struct BlockInput {
   std::optional<Role>
       norm;  ///< the norm whose output this is, if it has no other readers: its gain and bias can be folded
@@ -31,13 +31,13 @@ struct BlockInput {
 /// Returns all linears of a block, grouped by their input, in the order of the forward pass.
 std::vector<BlockInput> block_inputs(const ModelSpec& spec, std::size_t layer);
 
-/// Norms of a block, in the order of the forward pass.
+/// Returns the norms of a block, in the order of the forward pass.
 std::vector<Role> block_norms(const ModelSpec& spec, std::size_t layer);
 
-/// The linears of block_inputs, flat.
+/// Returns the linears of block_inputs as one list.
 std::vector<Part> block_linears(const ModelSpec& spec, std::size_t layer);
 
-/// The vectors of a block.
+/// Returns the vectors of a block.
 std::vector<Role> block_vectors(const ModelSpec& spec, std::size_t layer);
 
 /// Returns the roles outside of the blocks, in the order of the forward pass.
@@ -48,10 +48,10 @@ bool is_norm(Role role);
 /// Returns whether a role is one vector, stored under its own full name.
 bool is_vector(Role role);
 
-/// Kind, epsilon, bias and offset of a norm. Here and below `layer` is of no effect on roles outside of blocks.
+/// Returns kind, epsilon, bias and offset of a norm. Here and below `layer` has no effect for roles outside of blocks.
 NormSpec norm_spec(const ModelSpec& spec, std::size_t layer, Role role);
 
-/// [outputs, inputs] of a linear; [1, channels] of a norm or a vector.
+/// Returns the shape of a matrix: [outputs, inputs] of a linear, [1, channels] of a norm or a vector.
 MatrixShape matrix_shape(const ModelSpec& spec, std::size_t layer, Role role);
 
 bool has_bias(const ModelSpec& spec, std::size_t layer, Role role);

@@ -32,7 +32,7 @@ struct PlacedToken {
   std::size_t position = 0;
 };
 
-/// Makes the first block's input from tokens.
+/// Computes the first block's input from tokens.
 class Embedding {
  public:
   Embedding(const ModelSpec& spec, const BlockParts& parts);
@@ -58,12 +58,12 @@ class Embedding {
   /// Embeds the tokens and appends the same. Throws what check() does.
   void add_token_inputs(const TokenSpan& tokens, std::vector<float>& inputs) const;
 
-  /// Returns whether embed() reads a mapped file.
+  /// Returns whether embed() reads a mapped file while it runs.
   bool lies_in_file() const;
 
   const Linear& table() const { return table_; }
   Linear& table() { return table_; }
-  std::size_t weights() const;  ///< elements of everything here
+  std::size_t weights() const;  ///< elements of all weights of the embedding
 
  private:
   std::size_t hidden_size_;
@@ -83,12 +83,12 @@ class Embedding {
   std::optional<TokenInputs> token_inputs_;
 };
 
-/// Makes the head's input from the last block's output.
+/// Computes the head's input from the last block's output.
 class HeadPreparation {
  public:
   HeadPreparation(const ModelSpec& spec, const BlockParts& parts);
 
-  /// Writes hidden values [m][hidden_size] after the model's last norm, where it has one. dst may be `hidden`.
+  /// Writes hidden values [m][hidden_size] after the model's last norm, if it has one. dst may be `hidden`.
   void normalize(const float* hidden, std::size_t m, float* dst) const;
 
   /// Writes the head's input, [m][hidden_size], which may be `hidden`.
@@ -121,8 +121,8 @@ class EmbeddingAndHead {
   void head(const float* prepared, std::size_t m, float* logits, kernels::QuantizedActivations& scratch) const;
 
   const Linear& head_linear() const { return head_ ? *head_ : embedding_.table(); }
-  std::size_t weights() const;         ///< elements of everything here
-  std::size_t streamed_bytes() const;  ///< read for one token's logits
+  std::size_t weights() const;         ///< elements of all weights here
+  std::size_t streamed_bytes() const;  ///< bytes that are read for one token's logits
 
  private:
   void scale_and_cap(float* logits, std::size_t m) const;
@@ -130,7 +130,7 @@ class EmbeddingAndHead {
   ModelSpec spec_;
   Embedding embedding_;
   HeadPreparation preparation_;
-  std::optional<Linear> head_;  ///< empty when it is the embedding
+  std::optional<Linear> head_;  ///< empty if it is the embedding
 };
 
 }  // namespace ballast::model

@@ -44,7 +44,7 @@ constexpr Names kJsonNames = {"temperature", "top_k", "top_p", "min_p", "repetit
 constexpr Names kGgufNames = {"general.sampling.temp", "general.sampling.top_k", "general.sampling.top_p",
                               "general.sampling.min_p", "general.sampling.penalty_repeat"};
 
-/// The value of a field that is there and in the range from `least` to `most`.
+/// Returns the value of a field, which must be from `least` to `most`; nullopt if the field is missing.
 std::optional<double> number_within(const files::JsonReader& config, const char* name, double least, double most) {
   if (!config.has(name)) return std::nullopt;
   const double value = config.number(name);
@@ -54,7 +54,7 @@ std::optional<double> number_within(const files::JsonReader& config, const char*
   config.fail(name, problem.view());
 }
 
-/// The ranges are those of the sampler.
+/// Reads the values. Their ranges are those of the sampler.
 GenerationDefaults read_values(const files::JsonReader& config, const Names& names) {
   constexpr double kMostTemperature = 100;
   constexpr double kLeastShare = 1e-9;

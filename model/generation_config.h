@@ -14,7 +14,8 @@ namespace ballast::model {
 
 inline constexpr const char* kGenerationConfigFile = "generation_config.json";
 
-/// The ids that generation_config.json in `directory` names as ends of a text; none without the file. Throws Error.
+/// Returns the ids that generation_config.json in `directory` names as ends of a text; none if there is no such file.
+/// Throws Error.
 std::vector<int> generation_end_tokens(const std::filesystem::path& directory);
 
 /// Returns the recommended sampling values; empty if the checkpoint has none. Throws Error naming the file and the

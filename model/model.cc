@@ -79,7 +79,7 @@ std::size_t all_experts(const ModelSpec& spec) {
   return count;
 }
 
-/// Elements of the linears of a layer's experts, with biases or without.
+/// Returns the number of elements of the linears of a layer's experts, with or without biases.
 std::size_t expert_elements(const ModelSpec& spec, std::size_t layer, bool biases) {
   std::size_t elements = 0;
   for (const Part& part : block_linears(spec, layer)) {
@@ -132,7 +132,7 @@ Model::Model(std::shared_ptr<const ModelSource> source, FloatLayout layout, cons
     blocks_[layer] = assemble_block(spec(), layer, parts);
   };
   if (kernels::memory_nodes() > 1) {
-    // Each thread writes its share of a matrix, and so places it in near memory.
+    // Each thread writes its share of a matrix, which places it in near memory.
     for (std::size_t layer = 0; layer < layers; ++layer) load(layer);
   } else {
     // One thread per block, because a block has too many small parts for all threads to synchronize at each.
@@ -152,7 +152,8 @@ void Model::check_files() const {
 
 void Model::choose_fp16_tokens(const TokenSpan& tokens, std::size_t position,
                                std::vector<std::uint8_t>& fp16_tokens) const {
-  // Without a calibration: StreamingLLM's figure for how many of the first tokens draw attention (arXiv:2309.17453).
+  // The number of first tokens that draw attention according to StreamingLLM (arXiv:2309.17453), for models without
+  // calibration.
   constexpr std::size_t kFirstTokens = 4;
   const std::optional<std::vector<int>>& known = source_->massive_tokens();
   const std::size_t prefix = source_->prefix_tokens().size();
@@ -179,7 +180,7 @@ void Model::check(const TokenSpan& tokens, const SequenceState& state) const {
 
 std::span<const float> Model::forward(std::span<const SequenceTokens> batch, Workspace& workspace) const {
   for (const SequenceTokens& sequence : batch) check(sequence.tokens, *sequence.state);
-  check_files();  // a program that does not guard its maps learns of a cut before the embedding is read
+  check_files();  // programs without guard_mapped_files() learn of a truncated file before the embedding is read
   std::size_t wanted = 0;
   for (const SequenceTokens& sequence : batch) wanted += sequence.wanted;
   workspace.output_.resize(wanted * spec().hidden_size);
@@ -197,7 +198,7 @@ std::span<const float> Model::forward(std::span<const SequenceTokens> batch, Wor
   return workspace.output_;
 }
 
-/// Chooses the next tokens of the sequences that have some left. Returns false when none has.
+/// Chooses the next tokens of the sequences. Returns false if no sequence has tokens left.
 bool Model::cut_pass(std::span<const SequenceTokens> batch, Workspace& workspace) const {
   workspace.pieces_.clear();
   workspace.batch_.clear();
@@ -250,7 +251,7 @@ void Model::begin_pass(Workspace& workspace) const {
   rope_.look_up(workspace.batch_, workspace.angles_);
 }
 
-/// `wanted_only`: of the last one.
+/// Runs the first `count` blocks. `wanted_only`: the last of them computes only the wanted tokens.
 void Model::run_blocks(std::size_t count, bool wanted_only, Workspace& workspace) const {
   for (std::size_t layer = 0; layer < count; ++layer) {
     forward_block(spec(), blocks_[layer], layer, workspace.angles_, workspace.batch_, cache_layer(spec(), layer),
@@ -334,7 +335,8 @@ kernels::CacheType Model::cache_type(CacheOptions::Type type) const {
   }
   const bool int8_activations =
       source_->quantization() && source_->quantization()->activations == ActivationType::kInt8;
-  // An encoder's texts are gone after one pass: what INT8 codes cost to make is not won back by reading them.
+  // The keys and values of an encoder are read in one pass only, so that rounding them to INT8 would cost more than it
+  // saves.
   return int8_activations && spec().causal ? kernels::CacheType::kInt8 : kernels::CacheType::kF16;
 }
 

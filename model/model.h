@@ -1,4 +1,4 @@
-// A whole model in memory, shared by all that run it: tokens in, logits out.
+// A whole model in memory, shared by all its users: tokens in, logits out.
 #ifndef BALLAST_MODEL_MODEL_H_
 #define BALLAST_MODEL_MODEL_H_
 
@@ -24,7 +24,7 @@
 
 namespace ballast::model {
 
-/// Any number of tokens that continue one sequence, and how many outputs are wanted.
+/// Tokens that continue one sequence, and the number of wanted outputs.
 struct SequenceTokens {
   TokenSpan tokens;
   SequenceState* state = nullptr;
@@ -63,16 +63,16 @@ class Workspace {
   std::vector<float> prepared_;
 };
 
-/// What conversions and comparisons refer to: a GGUF's matrices and their inputs in floats.
+/// Returns options for conversions and comparisons: a GGUF's matrices and their inputs in floats.
 inline ModelOptions all_floats(const ComputeOptions& compute = {}) {
   return {.activations = ActivationType::kFloat, .compute = compute};
 }
 
-/// What is wrong where logits are needed and the model has no head: it was published for vectors of texts.
+/// The error of a model without a head where logits are needed: it was published for vectors of texts.
 inline constexpr const char* kNoHead =
     "has no head (lm_head.weight or the like), which predicts tokens: it makes vectors of texts (embed), and no text";
 
-/// The location of a model's plain matrices.
+/// Where a model's plain matrices are.
 enum class FloatLayout {
   kRows,   ///< in the mapped file: they need not fit into memory, and many tokens are equally fast
   kPanels  ///< copied to panels: single tokens run at memory speed
@@ -84,16 +84,16 @@ enum class FloatLayout {
 /// of threads, and whether its first tokens were run now or were in the cache.
 class Model {
  public:
-  /// Tokens that pass the blocks at once: longer input is divided into passes.
+  /// The number of tokens that pass the blocks at once: longer input is divided into passes.
   static constexpr std::size_t kPassTokens = 512;
 
-  /// Loads all weights, but experts that the options leave on disk. Throws Error.
+  /// Loads all weights, except experts that the options leave on disk. Throws Error.
   explicit Model(const std::filesystem::path& path, FloatLayout layout = FloatLayout::kRows,
                  const ModelOptions& options = all_floats());
   explicit Model(std::unique_ptr<ModelSource> source, FloatLayout layout = FloatLayout::kRows,
                  const ModelOptions& options = all_floats());
 
-  /// Loads all weights as floats from files that others read, too. They compute as the source does.
+  /// Loads all weights as floats from files that others read, too, with the source's ComputeOptions.
   explicit Model(std::shared_ptr<const ModelSource> source, FloatLayout layout = FloatLayout::kRows);
 
   const ModelSource& source() const { return *source_; }
@@ -107,44 +107,44 @@ class Model {
   /// states unchanged, for a token that is not in the vocabulary or a cache without room.
   std::span<const float> forward(std::span<const SequenceTokens> batch, Workspace& workspace) const;
 
-  /// logits [m][vocab_size] for rows of hidden values.
+  /// Computes logits [m][vocab_size] for rows of hidden values.
   void logits(const float* hidden, std::size_t m, float* logits, Workspace& workspace) const;
 
-  /// Rows of hidden values after the last norm, as an embedding of their tokens; valid until the workspace's next use.
+  /// Returns hidden values after the last norm, as an embedding of their tokens. Valid until the workspace's next use.
   std::span<const float> normalized(std::span<const float> hidden, Workspace& workspace) const;
 
-  /// What pooled vectors of texts pass.
+  /// Returns the dense modules that pooled vectors of texts pass.
   const TextDense& text_dense() const { return text_dense_; }
 
-  /// Computes both, logits [all wanted][vocab_size], without waking threads in between.
+  /// Computes forward() and logits [all wanted][vocab_size] without waking threads in between.
   void run(std::span<const SequenceTokens> batch, float* logits, Workspace& workspace) const;
 
   /// Returns the residual stream of a new sequence after the first `blocks` blocks, [tokens.size()][hidden_size]; after
   /// none it is the embedding. Uses a cache in F32. Throws as forward() does.
   std::vector<float> residual_stream(const TokenSpan& tokens, std::size_t blocks) const;
 
-  /// The state of a sequence without tokens, with a cache in which `capacity` of them fit, or any number when it rolls.
-  /// The model's prefix comes first in it, before every sequence; it does not count in `capacity`. A rolling cache
-  /// keeps it as sinks. Throws Error when the model cannot be run so.
+  /// Returns the state of a sequence without tokens, with a cache for `capacity` tokens, or for any number if it is
+  /// rolling. The model's prefix is in it before every sequence and does not count in `capacity`; a rolling cache keeps
+  /// it as sinks. Throws Error if the model does not support the options.
   SequenceState make_state(const CacheOptions& options, std::size_t capacity) const;
 
   /// Returns the same in F32, for exact comparisons.
   SequenceState make_exact_state(std::size_t capacity) const;
 
-  /// Tokens of a sequence that the model was trained to see at once, the prefix before them not counted.
+  /// Returns the largest number of tokens of a sequence that the model was trained for, without the prefix.
   std::size_t context_length() const { return source_->context_length(); }
 
   /// Throws FileError if the model reads its files while it runs and they are not complete any more: results computed
   /// since then are wrong.
   void check_files() const;
 
-  /// Bytes of weights that one token's forward pass reads, head included.
+  /// Returns the bytes of weights that one token's forward pass reads, head included.
   std::size_t streamed_bytes() const;
 
   /// Returns whether a block has an integer matrix, for which inputs are rounded to integers, too.
   bool multiplies_integers() const;
 
-  /// What leaving experts on disk came to; empty when all are in memory.
+  /// Returns the statistics of the expert cache; nullopt if all experts are in memory.
   std::optional<ExpertFigures> expert_figures() const;
 
   /// Return the number of matrix elements that each token of a prompt is multiplied with, on average, and of the whole
@@ -153,7 +153,7 @@ class Model {
   std::size_t all_weights() const;
 
  private:
-  /// The source is as the options ask for.
+  /// Loads the model. The source must be prepared by the options.
   Model(std::shared_ptr<const ModelSource> source, FloatLayout layout, const ModelOptions& options);
 
   void check_cache_options(const CacheOptions& options) const;
@@ -164,14 +164,14 @@ class Model {
   void run_pass(Workspace& workspace) const;
   kernels::CacheType cache_type(CacheOptions::Type type) const;
 
-  /// Writes to fp16_tokens which of consecutive tokens an INT8 cache keeps in F16: 1, or 0.
+  /// Writes to fp16_tokens which of consecutive tokens an INT8 cache stores in F16: 1 for those, else 0.
   void choose_fp16_tokens(const TokenSpan& tokens, std::size_t position, std::vector<std::uint8_t>& fp16_tokens) const;
 
   std::shared_ptr<const ModelSource> source_;
-  std::unique_ptr<const ExpertCache> experts_;  ///< null: all are in the blocks
+  std::unique_ptr<const ExpertCache> experts_;  ///< null if all experts are in the blocks
   std::vector<BlockWeights> blocks_;
   EmbeddingAndHead embedding_and_head_;
-  bool lies_in_file_ = false;  ///< some of it is read from the files as it runs
+  bool lies_in_file_ = false;  ///< some weights are read from the files while the model runs
   RopeTable rope_;
   TextDense text_dense_;
 };

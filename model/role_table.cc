@@ -139,7 +139,7 @@ const char* why_up_bias_stays(const LayerSpec& layer) {
   return layer.mlp.gated ? "the gate multiplies it, differently for every token" : activation_follows(layer);
 }
 
-// Roles of one MLP with `size` hidden channels.
+// The roles of one MLP with `size` hidden channels.
 template <std::size_t (*size)(const LayerSpec&)>
 MatrixShape inner_shape(const ModelSpec& spec, const LayerSpec& layer) {
   return {size(layer), spec.hidden_size};

@@ -26,14 +26,15 @@ struct RoleRow {
     kNorm,
     kVector,  ///< stored under its own full name
   };
-  /// How often the role exists. kFront is before the blocks, kBack after them.
+  /// Where a role exists. kFront is before the blocks, kBack after them.
   enum class Place { kFront, kBlock, kExpert, kBack };
 
   Role role{};
   Kind kind = Kind::kLinear;
   Place place = Place::kBlock;
 
-  /// [outputs, inputs] of a linear; [1, channels] of a norm or a vector. Roles outside of blocks ignore the layer.
+  /// Returns the shape: [outputs, inputs] of a linear, [1, channels] of a norm or a vector. Roles outside of blocks
+  /// ignore the layer.
   MatrixShape (*shape)(const ModelSpec&, const LayerSpec&) = nullptr;
 
   /// Returns whether a layer (or the model) has it; null: always.
@@ -47,46 +48,47 @@ struct RoleRow {
   bool BiasSpec::* bias_flag = nullptr;
   bool always_has_bias = false;
 
-  /// What a norm is where it is not ModelSpec::norm, or null.
+  /// Returns the properties of a norm that differs from ModelSpec::norm; null if it does not.
   NormSpec (*norm)(const ModelSpec&, const LayerSpec&) = nullptr;
 
-  /// For a linear: the norm whose output it reads, or, in a layer without that norm, the block's input. Linears with
-  /// the same value share their input. Empty: its input is computed inside the block, for it alone.
+  /// For a linear: the norm whose output it reads, or the block's input in a layer without that norm. Linears with the
+  /// same value share their input. Empty: its input is computed inside the block, for this linear only.
   std::optional<Role> reads = {};
 
   /// For a linear: the norm of each head's part of its input, before an elementwise factor.
   std::optional<Role> gated_norm = {};
 
-  /// Whether there is such a factor; otherwise the linear reads the norm's output. Null: always.
+  /// Returns whether there is such a factor; otherwise the linear reads the norm's output. Null: always.
   bool (*gate_follows)(const LayerSpec&) = nullptr;
 
-  /// Of a linear: the linear that writes its input and whose rows can take factors that its columns take back, where
-  /// the activation between them allows that. Empty: none.
+  /// For a linear: the linear that writes its input and whose rows can be scaled, with the inverse in this linear's
+  /// columns, if the activation between them allows that. Empty: none.
   std::optional<Role> producer = {};
 
-  /// Of a norm: whether only linears read its output, so that they can take its gain. Null: the residual stream's
-  /// layout (BlockLayout) decides.
+  /// For a norm: returns whether only linears read its output, so that they can take its gain. Null: the residual
+  /// stream's layout (BlockLayout) decides.
   FoldLegality (*read_by_linears_only)(const ModelSpec&, const LayerSpec&) = nullptr;
 
-  bool needs_float32 = false;         ///< it chooses experts or changes a memory; a quantized model keeps it in F32
+  bool needs_float32 = false;  ///< true if it chooses experts or changes a memory; a quantized model keeps it in F32
   bool carries_token_inputs = false;  ///< it reads or writes TokenInputSpec's values; kept in 16-bit floats
   bool writes_stream = false;         ///< its outputs are added to the residual stream
-  bool copied_by_mixer = false;       ///< its mixer multiplies with a copy in a form of its own
-  bool after_mixing = false;          ///< reads no token but its own, and no token reads it later in the layer
+  bool copied_by_mixer = false;       ///< its mixer multiplies with a copy in its own format
+  bool after_mixing = false;  ///< reads only its token's own row, and no other token reads its result in the layer
 
-  /// Why its bias stays where it is, for a user; null where it is added to the residual stream.
+  /// Returns why its bias is kept, for users; null if the reason is that it is added to the residual stream.
   const char* (*why_bias_stays)(const LayerSpec&) = nullptr;
 };
 
-/// Return the rows outside of mixers, in the order of the forward pass: those outside of blocks; and those of a block,
-/// first the norm of the mixer's input, after which the mixer's rows come, then norm and MLP.
+/// Return the rows outside of mixers, in the order of the forward pass: those outside of blocks, and those of a block.
+/// In a block the mixer's rows come after the first row, which is the norm of its input.
 std::span<const RoleRow> outer_rows();
 std::span<const RoleRow> block_rows();
 
-/// The row of a role in a layer that may have it. Roles of several mixers have one in each.
+/// Returns the row of a role in a layer that may have it. Roles of several mixers have a row in each.
 const RoleRow& role_row(const LayerSpec& layer, Role role);
 
-/// What all rows of a role have in common: kind, place, bias flag, whether it writes the stream.
+/// Returns a row with the properties that all rows of a role share: kind, place, bias flag, whether it writes the
+/// stream.
 const RoleRow& role_row(Role role);
 
 /// Returns whether a layer has a role; for roles outside of blocks, whether the model has.

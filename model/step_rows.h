@@ -8,8 +8,8 @@
 
 namespace ballast::model {
 
-/// Describes the rows of a step: one for each token of its sequences, or some of these. A view, cheap to copy; what it
-/// was made from must outlive it.
+/// Describes the rows of a step: one for each token of its sequences, or some of these. A view, which its source must
+/// outlive.
 class StepRows {
  public:
   /// Describes `count` rows outside of a step, which belong to no sequence.
@@ -21,7 +21,7 @@ class StepRows {
 
   StepRows() = default;
 
-  /// Describes rows that lie one sequence after the other: the rows of sequence i end before row ends[i].
+  /// Describes rows that are grouped by sequence: the rows of sequence i end before row ends[i].
   explicit StepRows(std::span<const std::size_t> ends) : ends_(ends), count_(ends.empty() ? 0 : ends.back()) {}
 
   /// Describes some of these rows in another order: row i of the result is row chosen[i] of these. Precondition: these
@@ -35,7 +35,7 @@ class StepRows {
 
   std::size_t count() const { return count_; }
 
-  /// What was chosen; empty where these are all rows of the step in their order.
+  /// Returns the chosen rows; empty if these are all rows of the step in their order.
   std::span<const std::size_t> chosen() const { return chosen_; }
 
   bool have_sequences() const { return !ends_.empty(); }

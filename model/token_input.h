@@ -1,4 +1,4 @@
-// What a model reads of a token: its id, or a row of an embedding that takes the place of the id's.
+// The input of a token: its id, or a row that replaces the id's row of the embedding.
 #ifndef BALLAST_MODEL_TOKEN_INPUT_H_
 #define BALLAST_MODEL_TOKEN_INPUT_H_
 
@@ -23,11 +23,11 @@ class TokenSpan {
  public:
   TokenSpan() = default;
 
-  /// Tokens without rows. `ids`: a vector, array or span.
+  /// Refers to tokens without rows. `ids`: a vector, array or span.
   template <std::convertible_to<std::span<const int>> Ids>
   TokenSpan(const Ids& ids) : ids_(ids) {}  // NOLINT(google-explicit-constructor): a span converts the same way
 
-  /// Tokens of which some have rows: rows[i] is null where token i has none. `rows` may be empty.
+  /// Refers to tokens of which some have rows: rows[i] is null if token i has none. `rows` may be empty.
   TokenSpan(std::span<const int> ids, std::span<const float* const> rows) : ids_(ids), rows_(rows) {
     assert(rows.empty() || rows.size() == ids.size());
   }
@@ -37,7 +37,7 @@ class TokenSpan {
   TokenInput operator[](std::size_t i) const { return {.id = ids_[i], .row = rows_.empty() ? nullptr : rows_[i]}; }
 
   std::span<const int> ids() const { return ids_; }
-  std::span<const float* const> rows() const { return rows_; }  ///< empty where no token has a row
+  std::span<const float* const> rows() const { return rows_; }  ///< empty if no token has a row
 
   TokenSpan subspan(std::size_t first, std::size_t count) const {
     return {ids_.subspan(first, count), rows_.empty() ? rows_ : rows_.subspan(first, count)};

@@ -49,7 +49,7 @@ kernels::QuantizedOutput quantized_output(const LinearOutput& output) {
   return product;
 }
 
-/// Products of one input with several linears, those of a kind run together.
+/// Products of one input with several linears. Products of the same kind are computed together.
 class ProductBatch {
  public:
   ProductBatch(const LinearRows& rows, std::size_t m, kernels::QuantizedActivations& activations)
@@ -102,7 +102,7 @@ class ProductBatch {
   const LinearRows& rows_;
   std::size_t m_;
   kernels::QuantizedActivations& activations_;
-  const kernels::ActivationQuantization* format_ = nullptr;  ///< in which activations_ holds the rows, or null
+  const kernels::ActivationQuantization* format_ = nullptr;  ///< the format of the rows in activations_, or null
   std::array<kernels::FloatOutput, kMost> float_products_{};
   std::array<kernels::QuantizedOutput, kMost> quantized_products_{};
   ComputeOptions compute_;  ///< of the floats
@@ -129,7 +129,7 @@ Linear in_panels(Linear linear) {
   if (auto* plain = std::get_if<FloatMatrixHolder>(&linear.weights)) {
     plain->panels.emplace(plain->matrix);
     plain->matrix = plain->panels->matrix();
-    plain->owned = std::vector<float>();  // {} would keep the memory
+    plain->owned = std::vector<float>();  // an assignment of {} would keep the memory
   }
   return linear;
 }

@@ -22,8 +22,8 @@
 
 namespace ballast::model {
 
-/// A float matrix that is a view of a mapped file, or owns memory: decoded values if the file's must be decoded, a copy
-/// if the file should not be needed again, panels if single tokens should be fast.
+/// A float matrix: a view of a mapped file, or its own memory. It owns decoded values if the file's type must be
+/// decoded, a copy if the file should not be needed again, and panels if single tokens should be fast.
 struct FloatMatrixHolder {
   kernels::FloatMatrix matrix;
   std::vector<float> owned;
@@ -37,8 +37,8 @@ struct Linear {
   Part part;
   std::string name;  ///< "model.layers.0.self_attn.q_proj"
   std::variant<FloatMatrixHolder, kernels::QuantizedMatrix> weights;
-  std::vector<float> bias;                                     ///< empty when there is none
-  std::optional<kernels::ActivationQuantization> activations;  ///< how a quantized matrix wants its input
+  std::vector<float> bias;                                     ///< empty if there is none
+  std::optional<kernels::ActivationQuantization> activations;  ///< how the input of a quantized matrix is quantized
 
   std::size_t rows() const;
   std::size_t cols() const;
@@ -46,7 +46,7 @@ struct Linear {
   std::size_t elements() const;  ///< of matrix and bias
 };
 
-/// Returns whether it is read from a mapped file whenever it is used.
+/// Returns whether a linear is read from a mapped file whenever it is used.
 bool lies_in_file(const Linear& linear);
 
 /// Returns the linear with a plain matrix copied to panels; a quantized one is not changed.
@@ -60,7 +60,7 @@ struct LinearOutput {
   const Linear* linear = nullptr;
   float* dst = nullptr;
   std::size_t stride = 0;
-  bool accumulate = false;       ///< add to dst, which must not be a part of the input
+  bool accumulate = false;       ///< adds to dst, which must not be a part of the input
   const Linear* gate = nullptr;  ///< dst = activation(gate(x)) * linear(x): where multiplied_by_gate
   Activation activation = Activation::kSilu;
 };
@@ -76,7 +76,8 @@ class LinearRows {
   /// Dense rows in memory.
   LinearRows(const float* rows, std::size_t cols) : source_(rows, cols), cols_(cols) {}
 
-  /// Rows to be made. Readers that want all of them in memory have them written to `dense` [count][cols] first.
+  /// Refers to rows that `source` computes. For readers that need all of them in memory, they are written to `dense`
+  /// [count][cols] first.
   LinearRows(const kernels::RowSource& source, std::size_t cols, float* dense)
       : source_(source), cols_(cols), dense_(dense) {}
 
@@ -92,8 +93,8 @@ class LinearRows {
   float* dense_ = nullptr;
 };
 
-/// Runs linears that read the same rows, which `step` describes, and quantizes the rows once for all linears that want
-/// the same form. `scratch` is reused from call to call.
+/// Runs linears that read the same rows, which `step` describes, and quantizes the rows once for all linears with the
+/// same quantization. `scratch` is reused from call to call.
 void apply(std::span<const LinearOutput> outputs, const LinearRows& rows, const StepRows& step,
            kernels::QuantizedActivations& scratch);
 
@@ -104,7 +105,8 @@ struct LinearOfRows {
   std::size_t count = 0;
 };
 
-/// Returns whether linears, and their gates, need their rows in the same quantized format: apply_ragged's precondition.
+/// Returns whether linears, and their gates, need their rows in the same quantized format: the precondition of
+/// apply_ragged.
 bool want_same_form(std::span<const LinearOfRows> linears);
 
 /// Runs linears that each read a run of the rows, which `step` describes, as one parallel call. The results are the
@@ -112,10 +114,10 @@ bool want_same_form(std::span<const LinearOfRows> linears);
 void apply_ragged(std::span<const LinearOfRows> linears, const LinearRows& rows, const StepRows& step,
                   kernels::QuantizedActivations& scratch);
 
-/// Row `row` of a matrix in F32: an embedding look-up. dst is [cols].
+/// Decodes row `row` of a matrix to F32, for embedding look-ups. dst is [cols].
 void decode_row(const Linear& linear, std::size_t row, float* dst);
 
-/// A norm with its parameters; without a gain the model has no such norm.
+/// A norm with its parameters. Without a gain, the model has no such norm.
 struct Norm {
   NormSpec::Kind kind = NormSpec::Kind::kRms;
   float epsilon = 1e-5F;
@@ -150,16 +152,16 @@ struct TokenInputWeights {
   Norm post_norm;
 };
 
-/// Move-only.
+/// The weights of a block. Move-only.
 struct BlockWeights {
   Norm attention_norm;  ///< of the mixer's input, or of the sum with its output; without a gain: no norm
   std::unique_ptr<const Mixer> mixer;
   Norm attention_post_norm;  ///< of the mixer's output
   Norm mlp_norm;
-  std::variant<std::monostate, MlpWeights, ExpertWeights> mlp;  ///< monostate: the layer has none
+  std::variant<std::monostate, MlpWeights, ExpertWeights> mlp;  ///< monostate: the layer has no MLP
   Norm mlp_post_norm;
   std::optional<TokenInputWeights> token_inputs;
-  float scale = 1.0F;  ///< on the residual stream after the block
+  float scale = 1.0F;  ///< factor on the residual stream after the block
 };
 
 /// Calls visit(linear, role) for every linear of an MLP.

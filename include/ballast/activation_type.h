@@ -1,11 +1,12 @@
-// The type that a linear's input has when it is multiplied with the weights.
+// The types to which the inputs of a linear are quantized.
 #ifndef BALLAST_ACTIVATION_TYPE_H_
 #define BALLAST_ACTIVATION_TYPE_H_
 
 namespace ballast {
 
-/// Codes of weights multiply integers: INT8, or INT16, which takes twice the time and whose rounding does not show.
-/// Weights in floats always multiply floats, and where kFloat is chosen for a matrix of codes, it is decoded to floats.
+/// Matrices of codes are multiplied with integers: INT8, or INT16, which takes twice the time and adds almost no error.
+/// Matrices of floats are always multiplied with floats; if kFloat is chosen for a matrix of codes, it is decoded to
+/// floats.
 enum class ActivationType { kFloat, kInt16, kInt8 };
 
 }  // namespace ballast

@@ -10,9 +10,9 @@ namespace ballast {
 /// processor. They give the same bits.
 enum class FloatGemmChoice { kFastest, kBallast, kOneDnn };
 
-/// What a model is loaded with. Two models of one process may differ.
+/// Options of a loaded model. Models in one process may have different ones.
 struct ComputeOptions {
-  /// Multiplies prompts with weights of F32, F16 and BF16.
+  /// Selects what multiplies prompts with weights of F32, F16 and BF16.
   FloatGemmChoice float_gemm = FloatGemmChoice::kFastest;
 
   /// Multiplies weights of F32, F16 and BF16 with activations, both rounded to BF16, with sums in F32: twice as fast or
@@ -22,10 +22,10 @@ struct ComputeOptions {
   bool operator==(const ComputeOptions&) const = default;
 };
 
-/// Parses "auto", "ballast" or "onednn". Throws Error listing those that this program and processor have.
+/// Parses "auto", "ballast" or "onednn". Throws Error listing the implementations that this build and processor have.
 FloatGemmChoice parse_float_gemm(std::string_view name);
 
-/// Throws Error where this program or processor lacks what the options ask for: oneDNN, or BF16 products (oneDNN, and
+/// Throws Error if this build or processor lacks what the options need: oneDNN, or BF16 products (oneDNN, and
 /// AVX512-BF16 or AMX). Every function that loads a model calls it.
 void check_compute_options(const ComputeOptions& options);
 

@@ -164,8 +164,8 @@ struct Mamba2Spec {
   std::size_t groups = 1;  ///< divides heads
   std::size_t state_size = 0;
   std::size_t width = 0;          ///< number of tokens in the convolution of values, keys and queries
-  bool convolution_bias = false;  ///< lower bound of the step of a token
-  double least_step = 0.0;        ///< lower bound of a token's step; the upper one is
+  bool convolution_bias = false;  ///< the convolution adds a value to each channel
+  double least_step = 0.0;        ///< lower bound of a token's step
   double largest_step = std::numeric_limits<double>::infinity();
   Norm norm = Norm::kAfterGate;  ///< position of the norm of each group's outputs
   double epsilon = 1e-5;         ///< of that norm

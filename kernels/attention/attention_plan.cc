@@ -14,8 +14,9 @@ std::size_t most_queries(const AttentionShape& shape) {
   return std::max<std::size_t>(1, kAttentionRows / shape.heads_of_key());
 }
 
-/// Calls body(task) for as many key heads together as make a block with the queries, the task without positions: few
-/// queries then read pages from end to end. Keys that contain values are met by one head's rows at a time.
+/// Calls body(task) for groups of key heads, as many together as make a block with the queries; the task has no
+/// positions yet. With few queries, pages are then read from end to end. Keys that contain values are processed one
+/// head at a time.
 template <class Body>
 void for_each_heads(const AttentionShape& shape, std::span<const AttentionQuery> queries, const Body& body) {
   const bool apart = queries.front().sequence->kv.layout->values_in_keys();
@@ -48,7 +49,8 @@ void for_each_block(const AttentionShape& shape, std::span<const AttentionQuery>
   }
 }
 
-/// Whether the sequence may be read together with others: a block has room for them, and nothing hides positions.
+/// Returns whether the sequence may be read together with others: a block has room for them, and no window or causal
+/// mask hides positions.
 bool may_share(const AttentionShape& shape, const AttentionSequence& sequence) {
   return shape.causal && sequence.window == 0 && sequence.first_token_share == nullptr &&
          2 * sequence.queries * shape.heads_of_key() <= kAttentionRows;

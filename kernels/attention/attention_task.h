@@ -185,7 +185,7 @@ struct AttentionRows {
   float* maximum;        ///< [rows]
   float* total;          ///< [rows]: of 2^(score - maximum)
   float* first_score;    ///< [rows]: of position 0, -infinity where it is not seen
-  float* sums;           ///< [rows]: of position 0, -infinity if it is not included
+  float* sums;           ///< [rows][sum_size]: weighted sums of values
   std::size_t sum_size;  ///< the values' size in whole vectors
 
   static std::size_t padded(std::size_t value_size) { return (value_size + 15) / 16 * 16; }

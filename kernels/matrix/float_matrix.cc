@@ -60,7 +60,7 @@ std::size_t panels_of(const FloatMatrix& matrix) {
   return (matrix.rows + panel_rows() - 1) / panel_rows();
 }
 
-/// One panel of an output's weights: `rows` of them from `row` on.
+/// A panel of the weights of an output: `rows` rows from `row` on.
 struct Panel {
   const FloatOutput* output;
   std::size_t row;
@@ -165,7 +165,7 @@ HWY_NOINLINE void multiply_tokens(const Panel& panel, const float* src, std::siz
                               [&](std::size_t row, auto c0, auto c1) HWY_ATTR { store_products(panel, row, c0, c1); });
 }
 
-/// The same for matrices that are all in panels: weights are read once, in order.
+/// Multiplies few tokens with matrices that are all in panels: weights are read once, in order.
 void multiply_few(std::span<const FloatOutput> outputs, std::size_t panels, const float* src, std::size_t m,
                   std::size_t threads) {
   parallel_ranges(panels, threads, [&](std::size_t begin, std::size_t end) HWY_ATTR {
@@ -195,14 +195,14 @@ void store_rows(const Panel& panel, std::size_t first, std::size_t count, const 
   }
 }
 
-/// A panel is decoded whole, mostly for many tiles of tokens.
+/// Multiplies many tokens. Each panel is decoded once, usually for many tiles of tokens.
 void multiply_many(std::span<const FloatOutput> outputs, std::size_t panels, const float* src, std::size_t m,
                    std::size_t threads, FloatGemmChoice choice) {
   const std::size_t cols = outputs.front().matrix->cols;
   const TokenBlocks blocks(m, kTileRows, panels, threads);
   const FloatGemm* gemm = m > kTileRows ? float_gemm_for(m, choice) : nullptr;
   const ThreadScratch scratch(threads, panel_rows() * (cols + (gemm != nullptr ? blocks.size : 0)));
-  TaskFailure failure;  // oneDNN makes its kernels when they are first needed
+  TaskFailure failure;  // oneDNN compiles its kernels when they are first needed
   parallel_tasks(panels * blocks.count, threads, [&](std::size_t task, std::size_t thread) HWY_ATTR {
     const Panel panel = panel_at(outputs, task / blocks.count);
     const std::size_t first = task % blocks.count * blocks.size;

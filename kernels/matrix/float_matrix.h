@@ -49,12 +49,13 @@ struct FloatOutput {
   const float* bias = nullptr;  ///< [rows], or null
   float* dst = nullptr;
   std::size_t stride = 0;
-  bool accumulate = false;  ///< add to dst
+  bool accumulate = false;  ///< adds to dst
 };
 
-/// dst[i][r] (+)= bias[r] + sum_c src[i][c] * matrix[r][c] for i < m and every output, summed in F32. The matrices have
-/// the same cols, src is [m][cols] dense, and no dst is a part of it. The result does not depend on the number of
-/// threads. ComputeOptions::bf16_products rounds both sides to BF16 and needs multiplies_bf16() (kernels/float_gemm.h).
+/// Computes dst[i][r] (+)= bias[r] + sum_c src[i][c] * matrix[r][c] for i < m and every output, with sums in F32. The
+/// matrices have the same cols, src is [m][cols] dense, and no dst is a part of it. The result does not depend on the
+/// number of threads. ComputeOptions::bf16_products rounds both sides to BF16 and needs multiplies_bf16()
+/// (kernels/float_gemm.h).
 void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m, const ComputeOptions& compute = {});
 
 /// Converts `count` values to F32 and back; to 16 bits, ties round to even. Single-threaded.

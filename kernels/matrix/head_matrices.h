@@ -49,9 +49,9 @@ class HeadMatrices {
 
   const Shape& shape() const { return shape_; }
 
-  /// dst[i][h][o] = bias[h][o] + sum over c of src[i][h][c] * W_h[o][c], for i < m, summed in F32 in the order of c.
-  /// `bias` is dense, or null; src and dst do not overlap. The result for a row depends neither on the other rows nor
-  /// on the number of threads.
+  /// Computes dst[i][h][o] = bias[h][o] + sum over c of src[i][h][c] * W_h[o][c], for i < m, with sums in F32 in the
+  /// order of c. `bias` is dense, or null; src and dst do not overlap. The result for a row depends neither on the
+  /// other rows nor on the number of threads.
   void multiply(const HeadRows<const float>& src, std::size_t m, const float* bias, const HeadRows<float>& dst) const;
 
   struct View;

@@ -265,7 +265,7 @@ void multiply_few(const QuantizedActivations::Storage& src, const OutputPanels& 
 
 /// Multiplies outputs that each have their own tokens, some few and some many. Each panel is a task.
 template <class Dots>
-void multiply_apart(const QuantizedActivations::Storage& src, const OutputPanels& panels, std::size_t threads) {
+void multiply_ragged(const QuantizedActivations::Storage& src, const OutputPanels& panels, std::size_t threads) {
   const std::size_t panel_floats = panels.most_panel_bytes(Dots::kPairsRows) / sizeof(float);
   const ThreadScratch scratch(threads, panel_floats + panels.gated_floats(panels.most_tokens));
   parallel_tasks(panels.count, threads, [&](std::size_t index, std::size_t thread) HWY_ATTR {
@@ -284,7 +284,7 @@ template <class Dots>
 void multiply_all_by(const QuantizedActivations::Storage& src, const OutputPanels& panels) {
   const std::size_t threads = threads_for(panels.products / 4);
   if (panels.most_tokens <= kFewTokens) return multiply_few(src, panels, threads);
-  if (!panels.all_tokens) return multiply_apart<Dots>(src, panels, threads);
+  if (!panels.all_tokens) return multiply_ragged<Dots>(src, panels, threads);
   const TokenPartitions partitions(src.m, threads);
   const std::size_t panel_floats = panels.most_panel_bytes(Dots::kPairsRows) / sizeof(float);
   const ThreadScratch scratch(threads, panel_floats + panels.gated_floats(partitions.largest()));

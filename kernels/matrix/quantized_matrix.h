@@ -19,7 +19,7 @@ namespace ballast::kernels {
 /// multiply as two planes of 8 bits.
 struct ActivationQuantization {
   std::size_t cols = 0;
-  std::size_t group_size = 0;                   ///< the groups of the weights that they meet
+  std::size_t group_size = 0;                   ///< the groups of the weights that they are multiplied with
   ActivationType type = ActivationType::kInt8;  ///< not kFloat
   bool scale_per_group = false;  ///< kInt8: a scale per token and group, else per token. kInt16: always, groups <= 128
   std::vector<std::int32_t> outlier_columns;  ///< left out of scale and codes, kept in F32

@@ -50,7 +50,7 @@ struct PanelView {
   const std::byte* group_headers;      ///< the first group's
   std::size_t header_bytes;            ///< from a group to the next one in the same block
   std::size_t header_step;             ///< from a group to the next one in another block
-  std::size_t minimums_at;             ///< within a head; 0: no minimums
+  std::size_t minimums_at;             ///< offset within a header; 0: no minimums
   const std::uint16_t* shared_scales;  ///< the values that factors multiply; null if groups have their own scales
   std::size_t shared_step;             ///< from one to the next, of 2^shared_shift groups
   int shared_shift;

@@ -1,4 +1,4 @@
-// oneDNN's micro-kernels as a FloatGemm: the products of one core, compiled for their shape when it is first met.
+// oneDNN's micro-kernels as a FloatGemm: products of one core, compiled for a shape when it first occurs.
 #include <compare>
 #include <cstddef>
 #include <map>
@@ -17,13 +17,13 @@
 namespace ballast::kernels {
 namespace {
 
-/// Rows of the largest kernel. Fewer rows are left to kernels of powers of two, so that there are not many.
+/// Rows of the largest kernel. Fewer rows are divided among kernels for powers of two, to limit the number of kernels.
 constexpr std::size_t kMostRows = 64;
 
 struct Shape {
   FloatType type;
   std::size_t rows, width, depth, stride;
-  bool adds;  ///< to what is in dst
+  bool adds;  ///< adds to dst
 
   auto operator<=>(const Shape&) const = default;
 };
@@ -34,7 +34,7 @@ void check(dnnl_status_t status) {
 
 class Kernel {
  public:
-  /// Throws Error where oneDNN has no such kernel for this processor.
+  /// Throws Error if oneDNN has no such kernel for this processor.
   Kernel(const OneDnnLibrary& library, const Shape& shape)
       : library_(library), kernel_(created(library, shape), library.destroy) {
     check(library.set_add_c(kernel_.get(), shape.adds ? 1 : 0));
@@ -44,7 +44,7 @@ class Kernel {
   }
 
   void run(const void* rows, const void* panel, float* dst) const {
-    // Only where kernels use AMX does a thread have to be told, and need scratch.
+    // Only kernels with AMX need a setup of the thread, and scratch memory.
     thread_local std::vector<std::byte> scratch;
     if (scratch.size() < scratch_bytes_) scratch.resize(scratch_bytes_);
     static constexpr dnnl_dim_t kOffsets[] = {0, 0};
@@ -118,7 +118,7 @@ class OneDnnGemm final : public FloatGemm {
   bool multiplies_f32_;
   bool multiplies_bf16_;
   mutable std::shared_mutex mutex_;
-  mutable std::map<Shape, Kernel> kernels_;  ///< a reference stays valid when others come
+  mutable std::map<Shape, Kernel> kernels_;  ///< a reference stays valid when kernels are added
 };
 
 }  // namespace

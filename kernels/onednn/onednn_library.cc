@@ -7,7 +7,7 @@
 namespace ballast::kernels {
 namespace {
 
-/// Looks where the system has it, else where the build found it.
+/// Loads the system's library, else the one that the build found.
 void* load() {
   for (const char* name : {BALLAST_ONEDNN_NAME, BALLAST_ONEDNN_PATH}) {
     if (void* library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL); library != nullptr) return library;

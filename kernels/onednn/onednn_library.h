@@ -1,4 +1,4 @@
-// oneDNN's micro-kernels (brgemm), in a library that is loaded when one is first asked for: its constructors take 7 MB
+// oneDNN's micro-kernels (brgemm), in a library that is loaded when the first one is needed: its constructors take 7 MB
 // and milliseconds of every start, and most programs run quantized weights, which it does not multiply.
 #ifndef BALLAST_KERNELS_ONEDNN_ONEDNN_LIBRARY_H_
 #define BALLAST_KERNELS_ONEDNN_ONEDNN_LIBRARY_H_
@@ -7,7 +7,7 @@
 
 namespace ballast::kernels {
 
-/// Its C functions, with the declarations of its header.
+/// The library's C functions, with the declarations of its header.
 struct OneDnnLibrary {
   decltype(&dnnl_brgemm_create) create;
   decltype(&dnnl_brgemm_set_add_C) set_add_c;

@@ -28,7 +28,7 @@ int code_at(std::span<const std::uint8_t> codes, std::size_t count, int bits, st
   return code;
 }
 
-/// Returns the number that a weight's code stands for: a value of its codebook, or the code itself.
+/// Returns the number that a weight's code represents: a value of its codebook, or the code itself.
 int number_at(const QuantizedView& view, std::size_t row, std::size_t col) {
   const int code = code_at(view.codes, view.cols, view.bits, row, col);
   if (view.codebook == CodebookId::kUniform) return code;

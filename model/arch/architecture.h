@@ -27,7 +27,8 @@ struct TensorNames {
   std::string_view gguf;
 };
 
-/// Linears that a checkpoint keeps as one matrix. The roles' lines in the names are how ballast writes them.
+/// Linears that a checkpoint keeps as one matrix. TensorNames of their roles are the names under which ballast writes
+/// them.
 struct FusedTensor {
   /// The rows are cut into this many runs; in each, every part has its share of its rows, in the order of `parts`.
   enum class Runs {
@@ -35,7 +36,7 @@ struct FusedTensor {
     kHeads,
     kKeyValueHeads,
     kDeltaKeyHeads,
-    kRows,  ///< one row of each part after the other
+    kRows,  ///< rows of the parts in turn, one of each
   };
 
   std::string_view huggingface;
@@ -55,8 +56,8 @@ struct StoredFactor {
 /// into their matrices while they are read. If all readers of a norm have one, the norm has no gain.
 struct StoredVector {
   enum class Multiplies {
-    kInputs,         ///< a value for each channel that is read
-    kExpertOutputs,  ///< one for all that an expert returns
+    kInputs,         ///< one value per input channel
+    kExpertOutputs,  ///< one value per expert, for all outputs of that expert
   };
   Role role{};
   std::string_view huggingface;  ///< the tensor's name; "{}" is replaced by the block's index
@@ -76,7 +77,7 @@ struct Architecture {
   /// naming the field.
   std::vector<StoredFactor> (*stored_factors)(const files::JsonReader& config) = nullptr;
 
-  /// Vectors that are put into matrices, too; null: none.
+  /// Returns vectors that are multiplied into matrices as well; null: none.
   std::span<const StoredVector> (*stored_vectors)(const ModelSpec& spec) = nullptr;
 
   /// Returns the config.json that corresponds to a GGUF's metadata; null if the family has no GGUFs. Its `model_type`
@@ -87,7 +88,7 @@ struct Architecture {
   /// cannot express.
   std::vector<files::GgufField> (*gguf_fields)(const ModelSpec& spec) = nullptr;
 
-  /// What names begin with may also be one of others, or nothing.
+  /// The prefix of tensor names, and prefixes that a checkpoint may have instead; no prefix is always accepted.
   std::string_view prefix = {};
   std::span<const std::string_view> other_prefixes = {};
 
@@ -102,23 +103,23 @@ struct Architecture {
   bool huggingface_interleaves_rope = false;
   bool gguf_interleaves_rope = false;
 
-  /// Whether a GGUF has the value heads of gated delta nets in another order: the first of each key head, then the
-  /// second of each, and so on.
+  /// Whether a GGUF has the value heads of gated delta nets in another order: the first value head of each key head,
+  /// then the second of each, and so on.
   bool gguf_tiles_value_heads = false;
 };
 
-/// Registers an architecture in addition to those of architectures.h, at the start of a program: it must outlive its
-/// use. Not thread-safe.
+/// Registers an architecture in addition to those of architectures.h. Must be called at the start of a program; the
+/// architecture must outlive its use. Not thread-safe.
 void register_architecture(const Architecture& architecture);
 
-/// Throws Error listing the known architectures.
+/// Return the architecture with this name in a config.json or in a GGUF. Throw Error listing the known architectures.
 const Architecture& architecture_for_model_type(std::string_view model_type, std::string_view context);
 const Architecture& architecture_for_gguf(std::string_view name, std::string_view context);
 
-/// "llama, mistral": those of which GGUFs can be written.
+/// Returns the families whose models can be written as GGUFs: "llama, mistral".
 std::string gguf_families();
 
-/// "model.layers.3.self_attn.q_proj": the first of a role's names. Precondition: the architecture has the role.
+/// Returns the first of a role's names: "model.layers.3.self_attn.q_proj". Precondition: the architecture has the role.
 std::string module_name(const Architecture& architecture, Role role, std::size_t layer = 0, std::size_t expert = 0);
 
 /// Returns all names that a role may have in a checkpoint of either kind, the most likely first.

@@ -1,10 +1,10 @@
-// The list of architectures, each defined in a file of its name.
+// The list of architectures. Each is defined in a file of its name.
 #ifndef BALLAST_MODEL_ARCH_ARCHITECTURES_H_
 #define BALLAST_MODEL_ARCH_ARCHITECTURES_H_
 
 #include "model/arch/architecture.h"
 
-/// One line each.
+/// Calls ADD for each architecture, one line each.
 #define BALLAST_ARCHITECTURES(ADD) \
   ADD(kLlama)                      \
   ADD(kMistral)                    \

@@ -55,7 +55,7 @@ DecoderConfig read_sizes(const files::JsonReader& config, std::size_t default_co
   decoder.spec.hidden_size = config.size("hidden_size");
   decoder.spec.vocab_size = config.size("vocab_size");
   decoder.spec.context_length = config.size("max_position_embeddings", default_context);
-  // Mixtures without a plain MLP lack its size.
+  // Configurations of mixtures without a plain MLP lack its size.
   const bool plain = config.has("intermediate_size") || !config.has("moe_intermediate_size");
   decoder.mlp.size = config.size(plain ? "intermediate_size" : "moe_intermediate_size");
   decoder.spec.tied_embeddings = config.flag("tie_word_embeddings", tied_by_default);
@@ -64,7 +64,7 @@ DecoderConfig read_sizes(const files::JsonReader& config, std::size_t default_co
 
 DecoderConfig read_llama_line(const files::JsonReader& config, const LlamaLineDefaults& defaults) {
   DecoderConfig decoder = read_sizes(config, defaults.context, defaults.tied_embeddings);
-  // False where a decoder became a model for vectors of texts: gte-Qwen2.
+  // The flag is false for decoders that were trained further into encoders of texts: gte-Qwen2.
   decoder.spec.causal = config.flag("is_causal", true);
   decoder.spec.norm.epsilon = config.positive("rms_norm_eps", defaults.epsilon);
   decoder.mlp.activation = read_activation(config, "hidden_act", defaults.activation);
@@ -87,7 +87,7 @@ AttentionSpec read_heads(const files::JsonReader& config, std::string_view heads
                          std::size_t hidden_size, std::string_view head_size, const HeadDefaults& defaults) {
   AttentionSpec attention;
   attention.heads = config.size(heads);
-  // A field that is null has the value derived from the sizes.
+  // A field that is null means the value derived from the sizes.
   const auto fallback = [&](std::string_view field, std::size_t by_class, std::size_t by_sizes) {
     return by_class == 0 || config.json().contains(field) ? by_sizes : by_class;
   };
@@ -110,14 +110,14 @@ AttentionSpec read_heads(const files::JsonReader& config, std::string_view heads
 
 ExpertSpec read_experts(const files::JsonReader& config, std::string_view count, std::string_view size,
                         std::string_view per_token) {
-  // More than any model has; fewer than would take memory before a tensor is looked at.
+  // No model has more experts. The limit keeps a wrong number from taking memory before any tensor is read.
   constexpr std::size_t kMostExperts = 65536;
   ExpertSpec experts;
   experts.count = config.size(count);
   if (experts.count > kMostExperts) config.fail(count, "must be at most " + std::to_string(kMostExperts));
   experts.size = config.size(size);
   experts.per_token = config.size(per_token);
-  if (experts.per_token > experts.count) config.fail(per_token, "is more than the experts there are");
+  if (experts.per_token > experts.count) config.fail(per_token, "is more than the number of experts");
   return experts;
 }
 

@@ -18,7 +18,7 @@
 
 namespace ballast::model {
 
-/// Returns the names of several lists.
+/// Concatenates several lists of names.
 template <std::size_t... sizes>
 constexpr auto joined_names(const std::array<TensorNames, sizes>&... lists) {
   std::array<TensorNames, (sizes + ...)> names{};
@@ -60,29 +60,30 @@ inline constexpr auto kOutputNormNames =
                      {Role::kMlpNorm, "model.layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm"},
                  }));
 
-/// What names may begin with in models that also see, the older beginning last.
+/// Prefixes of tensor names in multimodal models, the older one last.
 inline constexpr std::array<std::string_view, 2> kTextPrefixes = {"model.language_model.", "language_model.model."};
 
-/// The part of a model's configuration that is about text: all of it, or, where the model also sees, an object in it.
+/// Returns the part of a configuration that describes the text model: all of it, or an object in it for a multimodal
+/// model.
 files::JsonReader text_config(const files::JsonReader& config);
 
 /// Returns the spec of a multimodal model from that of its text_config: the outer configuration may say whether the
 /// head is the embedding.
 ModelSpec spec_of_whole(const files::JsonReader& config, ModelSpec text);
 
-/// Experts' first matrices in one tensor for a layer.
+/// The gate and up matrices of a layer's experts, which are one tensor.
 inline constexpr std::array kGateAndUp = {Role::kExpertGate, Role::kExpertUp};
 inline constexpr std::array<FusedTensor, 1> kFusedExperts{
     {{"model.layers.{}.mlp.experts.gate_up_proj", "", kGateAndUp, FusedTensor::Runs::kOne}}};
 
-/// A description under way of a model whose layers are alike, or nearly so: what differs is set after finish().
+/// An intermediate description of a model whose layers are alike, or nearly so: differences are set after finish().
 struct DecoderConfig {
   ModelSpec spec;  ///< without layers
   std::size_t layers = 0;
   AttentionSpec attention;
   MlpSpec mlp;
 
-  /// The spec with as many layers of this attention and this MLP.
+  /// Returns the spec with `layers` layers of this attention and this MLP.
   ModelSpec finish() const;
 };
 
@@ -95,14 +96,14 @@ std::size_t read_layer_count(const files::JsonReader& config, std::string_view f
 DecoderConfig read_sizes(const files::JsonReader& config, std::size_t default_context = 2048,
                          bool tied_by_default = false);
 
-/// Sizes of heads where a configuration has no such field; 0, and a field that is null: as many key and value heads as
-/// heads, and the hidden size divided among the heads.
+/// Defaults of heads where a configuration has no such field. 0, and a field that is null, mean: as many key and value
+/// heads as query heads, and the hidden size divided by the number of heads.
 struct HeadDefaults {
   std::size_t kv_heads = 0;
   std::size_t head_size = 0;
 };
 
-/// What the configuration class of a family of the Llama line has for fields that are absent.
+/// Defaults of the configuration class of a family of the Llama line, for fields that are absent.
 struct LlamaLineDefaults {
   std::size_t context = 2048;
   bool tied_embeddings = false;
@@ -118,11 +119,12 @@ DecoderConfig read_llama_line(const files::JsonReader& config, const LlamaLineDe
 /// Sets the biases of queries, keys, values and the output projection from `attention_bias`.
 void read_attention_biases(const files::JsonReader& config, BiasSpec& biases);
 
-/// The Llama line's flags for biases: `attention_bias` and `mlp_bias`.
+/// Reads the Llama line's flags for biases: `attention_bias` and `mlp_bias`.
 void read_llama_biases(const files::JsonReader& config, BiasSpec& biases);
 
-/// Heads of equal sizes, from the fields of these names: `heads` must divide the hidden size, unless the family has a
-/// field `head_size` and it is given, and be a multiple of the key and value heads. With the scale, without rotation.
+/// Reads heads of equal sizes from the fields of these names. `heads` must divide the hidden size, unless the family
+/// has a field `head_size` and it is given, and must be a multiple of the number of key and value heads. Sets the scale
+/// of the scores, and no rotation.
 AttentionSpec read_heads(const files::JsonReader& config, std::string_view heads, std::string_view kv_heads,
                          std::size_t hidden_size, std::string_view head_size = {}, const HeadDefaults& defaults = {});
 
@@ -147,21 +149,21 @@ inline constexpr std::array<TensorNames, 9> kQwenExpertNames{{
     {Role::kExpertDown, "model.layers.{}.mlp.experts.down_proj", ""},
 }};
 
-/// The activation that a field names. Throws Error listing those that there are.
+/// Returns the activation that a field names. Throws Error listing the known ones.
 Activation read_activation(const files::JsonReader& config, std::string_view field, std::string_view fallback);
 
-/// Windows per layer from `sliding_window` and, where it exists, `layer_types`; empty when `sliding_window` is null.
-/// Absent it is 4096, as in the configuration classes of Mistral, Qwen2 and Qwen3.
+/// Returns the window of each layer from `sliding_window` and, if it exists, `layer_types`; empty if `sliding_window`
+/// is null. If it is absent, it is 4096, as in the configuration classes of Mistral, Qwen2 and Qwen3.
 std::vector<std::size_t> read_windows(const files::JsonReader& config, std::size_t layers);
 
 /// Reads windows for Qwen: without layer_types the layers below max_window_layers attend to everything.
 std::vector<std::size_t> read_windows_above(const files::JsonReader& config, std::size_t layers);
 
-/// Gives every layer its window; none where `windows` is empty. Precondition: all layers attend.
+/// Sets the window of every layer; none if `windows` is empty. Precondition: all layers attend.
 void set_windows(ModelSpec& spec, const std::vector<std::size_t>& windows);
 
-/// Gives every layer the same window, from `sliding_window`; none if it is null. transformers gives every layer of
-/// these families the window, independent of `layer_types`, so a contradicting value is refused.
+/// Sets the same window for every layer, from `sliding_window`; none if it is null. transformers does so for these
+/// families and ignores `layer_types`, so a `layer_types` that contradicts is refused.
 void set_uniform_window(const files::JsonReader& config, std::optional<std::size_t> window_by_default, ModelSpec& spec);
 
 /// Reads which layers rotate: those with a 1 in `no_rope_layers`, despite its name; without that list, or with an empty
@@ -170,14 +172,14 @@ enum class EmptyList { kRefused, kAbsent };
 std::vector<bool> read_rotated_layers(const files::JsonReader& config, std::size_t layers,
                                       EmptyList empty = EmptyList::kRefused);
 
-/// The window of a family in which some layers have one: `sliding_window`, which may be absent but not null.
+/// Returns the window of a family in which some layers have one: `sliding_window`, which may be absent but not null.
 std::size_t read_window(const files::JsonReader& config, std::size_t fallback);
 
 /// Reads which layers have a window, from `layer_types` or, if that does not exist, all but every
 /// `sliding_window_pattern`-th.
 std::vector<bool> read_sliding_layers(const files::JsonReader& config, std::size_t layers, std::size_t default_pattern);
 
-/// Gives the layers that slide a window and the rotation `local`, the others `global`, or none.
+/// Sets a window and the rotation `local` in the layers that slide, and in the others the rotation `global`, or none.
 void set_layer_types(const std::vector<bool>& sliding, std::size_t window, const RopeSpec& local,
                      const std::optional<RopeSpec>& global, ModelSpec& spec);
 

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// Llama 3.1 to 3.3 share these; only the factor differs (8 or 32).
+// Llama 3.1 to 3.3 have these values in common; only the factor differs (8 or 32).
 constexpr double kLlama3LowFrequency = 1.0;
 constexpr double kLlama3HighFrequency = 4.0;
 constexpr double kLlama3Context = 8192.0;
@@ -153,7 +153,7 @@ json rope_parameters_from_gguf(const files::GgufFile& file, std::string_view pre
   const files::JsonReader metadata(file.config(), file.path().string());
   const std::string base = std::string(prefix) + "rope.";
   json parameters = {{"rope_type", "default"}, {"rope_theta", metadata.number(base + "freq_base", RopeSpec{}.theta)}};
-  // Older files name a factor and no type.
+  // Older files have a factor but no type.
   const double factor = metadata.number(base + "scaling.factor", metadata.number(base + "scale_linear", 1.0));
   const bool stretched = factor != 0 && factor != 1;
   const std::string scaling = metadata.text(base + "scaling.type", stretched ? "linear" : "none");
@@ -206,7 +206,7 @@ std::size_t gguf_vocab_size(const files::GgufFile& file) {
 std::optional<TextVectorSpec> text_vectors_from_gguf(const files::GgufFile& file, std::string_view architecture) {
   constexpr std::string_view kKey = "pooling_type";
   const GgufMetadata metadata(file, architecture);
-  // llama.cpp's numbers, of which 0 leaves it to the program.
+  // llama.cpp's numbers for the kinds of pooling. With 0 the program decides.
   switch (metadata.count(kKey, 0)) {
     case 0:
       return {};
@@ -217,7 +217,7 @@ std::optional<TextVectorSpec> text_vectors_from_gguf(const files::GgufFile& file
     case 3:
       return TextVectorSpec{.pooling = Pooling::kLast};
     case 4:
-      metadata.fail(kKey, "4 (a rank of pairs of texts) is not supported");
+      metadata.fail(kKey, "4 (a score for a pair of texts) is not supported");
     default:
       metadata.fail(kKey, "must be 0 (unspecified), 1 (mean), 2 (first token) or 3 (last token)");
   }

@@ -15,7 +15,7 @@
 
 namespace ballast::model {
 
-/// The metadata of an architecture: keys that begin with its name. Valid as long as the file.
+/// The metadata of an architecture: the keys that begin with its name. Valid as long as the file.
 class GgufMetadata {
  public:
   GgufMetadata(const files::GgufFile& file, std::string_view architecture)
@@ -34,7 +34,8 @@ class GgufMetadata {
   files::JsonReader at(std::string_view name) const { return reader_.at(key(name)); }
   [[noreturn]] void fail(std::string_view name, std::string_view problem) const { reader_.fail(key(name), problem); }
 
-  /// Blocks that predict the next token; those that look further ahead, which come after them, do not count.
+  /// Returns the number of blocks that predict the next token. The blocks after them, which predict later tokens, do
+  /// not count.
   std::size_t layers() const;
 
   /// Returns the largest of a number per layer, for fields that are 0 in some layers.
@@ -45,15 +46,15 @@ class GgufMetadata {
   std::string prefix_;
 };
 
-/// What of a GGUF the caller reads itself; it is refused otherwise.
+/// Features of a GGUF that the caller reads itself. Files with others of these features are refused.
 struct GgufExtras {
   bool experts = false;
   bool window = false;
-  bool partial_rotation = false;  ///< is put into `rope_parameters`
-  bool layer_norm = false;        ///< the epsilon's key is another, its field "layer_norm_eps"
+  bool partial_rotation = false;  ///< the caller gets it in `rope_parameters`
+  bool layer_norm = false;        ///< the epsilon has another key, and becomes the field "layer_norm_eps"
 };
 
-/// The config.json of a GGUF of the Llama line, with model type and keys of `architecture`.
+/// Returns the config.json of a GGUF of the Llama line, with model type and keys of `architecture`.
 nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_view architecture, GgufExtras extras = {});
 
 /// Returns `rope_parameters` for a GGUF whose keys begin with `prefix` ("llama."), for heads with `rotated` rotated
@@ -61,19 +62,19 @@ nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_vie
 /// recovered from them, or an Error is thrown.
 nlohmann::json rope_parameters_from_gguf(const files::GgufFile& file, std::string_view prefix, std::size_t rotated);
 
-/// What `rope_freqs.weight` holds for a rotation: the plain frequencies over the stretched ones.
+/// Returns the values of `rope_freqs.weight` for a rotation: the plain frequencies divided by the stretched ones.
 std::vector<double> frequency_factors(const RopeSpec& rope);
 
 /// Returns `layer_types` from a flag for each layer that it has a window.
 nlohmann::json layer_types_from_gguf(const GgufMetadata& metadata);
 
-/// The values of a tensor that is a list.
+/// Returns the values of a tensor of numbers as a list.
 nlohmann::json list_from_gguf(const files::GgufFile& file, std::string_view tensor);
 
-/// Token ids that begin and end a text, from a GGUF's metadata into config.json's fields.
+/// Copies the ids of the tokens that begin and end a text from a GGUF's metadata to config.json's fields.
 void copy_token_ids(const files::GgufFile& file, nlohmann::json& config);
 
-/// Number of rows of a GGUF's table, and of its embedding.
+/// Return the number of rows of a GGUF's table, and of its embedding.
 std::size_t table_rows(const files::GgufFile& file, std::string_view tensor);
 std::size_t gguf_vocab_size(const files::GgufFile& file);
 

@@ -30,7 +30,7 @@ void check_rotation(const RopeSpec& rope, const GgufLine& line) {
     refuse_gguf(line, "rotations are stretched as LongRoPE or Llama 3 does");
   }
   if (rope.scaling != kYarn) return;
-  // llama.cpp has them as constants.
+  // llama.cpp has these values as constants.
   const bool usual = rope.truncate && rope.beta_fast == 32 && rope.beta_slow == 1 &&
                      std::abs(rope.amplitude - (1 + 0.1 * std::log(rope.factor))) < 1e-6;
   if (!usual) refuse_gguf(line, "YaRN's bounds or amplitude are others than its paper's");
@@ -116,7 +116,7 @@ void add_scaling(const RopeSpec& rope, const GgufLine& line, std::vector<files::
       gguf_field(line, "rope.scaling.original_context_length", static_cast<std::size_t>(rope.original_context)));
 }
 
-/// The rotation of layers that see everything, if there are any.
+/// Returns the rotation of the layers with full attention, or, if there are none, of the first layer.
 const RopeSpec& main_rope(const ModelSpec& spec) {
   const auto global =
       std::ranges::find_if(spec.layers, [](const LayerSpec& layer) { return layer.attention()->window == 0; });

@@ -14,31 +14,31 @@
 
 namespace ballast::model {
 
-/// A family whose GGUFs have the keys of the Llama line, with its additional properties: properties without a key or a
-/// tensor always have the same value.
+/// A family whose GGUFs have the keys of the Llama line, with its additional properties. A property that has neither a
+/// key nor a tensor always has the same value.
 struct GgufLine {
   enum class Head { kEither, kTied, kOwn };
 
   std::string_view architecture;  ///< in the file; keys begin with it
   Activation activation = Activation::kSilu;
   bool post_norms = false;
-  std::optional<ExpertSpec> experts{};  ///< of all layers
-  double embedding_scale = 1.0;         ///< if it is not 1, nearly: originals may have rounded it
-  double attention_scale = 0.0;         ///< 0: one over the root of a head's size
+  std::optional<ExpertSpec> experts{};  ///< of all layers; without value, the family has no experts
+  double embedding_scale = 1.0;  ///< a factor close to it is accepted, unless it is 1: originals may have rounded it
+  double attention_scale = 0.0;  ///< 0: one over the root of a head's size
   Head head = Head::kEither;
   bool other_biases = false;      ///< attention's output projection and the MLP may have biases
-  bool wide_attention = true;     ///< heads together may have another size than the residual stream
-  bool partial_rotation = false;  ///< heads may rotate in part
-  bool rope_factors = false;      ///< gguf_rope_tensors() may have Llama 3's
-  bool long_rope = false;         ///< or LongRoPE's
+  bool wide_attention = true;     ///< heads * head size may differ from the size of the residual stream
+  bool partial_rotation = false;  ///< only a part of each head's channels may rotate
+  bool rope_factors = false;      ///< gguf_rope_tensors() may have Llama 3's factors
+  bool long_rope = false;         ///< gguf_rope_tensors() may have LongRoPE's factors
 
-  // What the caller adds keys for.
+  // Values for which the caller adds keys.
   double residual_scale = 1.0;
   double logit_scale = 1.0;
   double score_cap = 0.0;
   double logit_cap = 0.0;
-  bool windows = false;    ///< keys hold which layers have one, and their rotation
-  std::size_t window = 0;  ///< of all layers
+  bool windows = false;    ///< keys hold which layers have a window, and their rotation
+  std::size_t window = 0;  ///< the window of all layers
 };
 
 inline constexpr GgufLine kLlamaGguf = {.architecture = "llama", .other_biases = true, .rope_factors = true};
@@ -50,15 +50,15 @@ ExpertSpec gguf_experts(const ModelSpec& spec, const ExpertSpec& usual);
 /// cannot express.
 std::vector<files::GgufField> llama_line_to_gguf(const ModelSpec& spec, const GgufLine& line);
 
-/// "llama.attention.sliding_window"
+/// Returns a field with the architecture before its name: "llama.attention.sliding_window".
 files::GgufField gguf_field(const GgufLine& line, std::string_view name, std::size_t value);
 files::GgufField gguf_field(const GgufLine& line, std::string_view name, double value);
 
 /// Throws Error: a GGUF of the family cannot express `what`.
 [[noreturn]] void refuse_gguf(const GgufLine& line, const std::string& what);
 
-/// Tensors that stretch each pair's rotation: as Llama 3 does, or LongRoPE in long texts and in short ones. Empty where
-/// nothing does.
+/// Returns the tensors of factors that stretch the rotation of each pair: Llama 3's, or LongRoPE's for long and for
+/// short texts. Empty if the rotation is not stretched by such factors.
 struct GgufVector {
   std::string name;
   std::vector<float> values;

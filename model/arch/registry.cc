@@ -28,7 +28,7 @@ const Architecture& find(std::string_view name, std::string_view Architecture::*
     const std::string_view candidate = architecture->*key;
     if (candidate.empty()) continue;
     if (candidate == name) return *architecture;
-    if (!named.insert(candidate).second) continue;  // several families share a name
+    if (!named.insert(candidate).second) continue;  // several families may have the same name
     known += (known.empty() ? "" : ", ") + std::string(candidate);
   }
   throw UnsupportedError(context, "architecture '" + std::string(name) + "' is not supported; supported: " + known);

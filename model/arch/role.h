@@ -1,4 +1,4 @@
-// What a tensor of a model is for.
+// The roles of a model's tensors.
 #ifndef BALLAST_MODEL_ARCH_ROLE_H_
 #define BALLAST_MODEL_ARCH_ROLE_H_
 
@@ -14,7 +14,7 @@ enum class Role : std::uint16_t {
   kEmbeddingNorm,
   kTokenInputTable,       ///< each layer's own input of a token, [vocabulary, layers * channels]
   kTokenInputProjection,  ///< projects the embedding to these inputs
-  kTokenInputNorm,        ///< of one layer's part of that projection
+  kTokenInputNorm,        ///< of one layer's part of the projection's output
   kFinalNorm,
   kHeadTransform,
   kHeadNorm,
@@ -22,13 +22,13 @@ enum class Role : std::uint16_t {
   kHeadBias,  ///< a vector, because the head's matrix may be the embedding's
 
   kAttentionNorm,  ///< before the block's first half, for any mixer
-  kQueryDown,      ///< into the queries' latent vector
+  kQueryDown,      ///< projects the input to the queries' latent vector
   kQueryDownNorm,
-  kKeyValueDown,  ///< into the keys' and values' latent vector
+  kKeyValueDown,  ///< projects the input to the latent vector of keys and values
   kKeyValueDownNorm,
   kKeyPosition,  ///< the rotated part of a latent key, one for all heads
-  kQuery,        ///< from the normalized input, or from the latent vector
-  kKey,          ///< so do these; in latent attention the plain part of the heads' keys
+  kQuery,        ///< reads the normalized input, or the latent vector
+  kKey,          ///< reads the same; in latent attention, the part of the heads' keys that is not rotated
   kValue,
   kQueryNorm,
   kKeyNorm,
@@ -40,7 +40,7 @@ enum class Role : std::uint16_t {
   kDeltaValue,
   kDeltaGate,         ///< its SiLU multiplies the heads' outputs
   kDeltaStrength,     ///< the fraction of a key's old value that is replaced
-  kDeltaDecay,        ///< how much of the memory goes
+  kDeltaDecay,        ///< how much of the memory decays
   kDeltaConvolution,  ///< a vector, [channels][width]
   kDeltaDecayBias,    ///< a vector
   kDeltaDecayRate,    ///< a vector: logarithms
@@ -54,14 +54,14 @@ enum class Role : std::uint16_t {
   kConvolutionOutput,
   kMambaGate,             ///< its SiLU multiplies the heads' outputs; z in the paper
   kMambaValue,            ///< x
-  kMambaKey,              ///< B: where in the memory a token's value goes
+  kMambaKey,              ///< B: how a token's value is distributed over the memory
   kMambaQuery,            ///< C: reads the memory
-  kMambaStep,             ///< dt: by how much the memory decays and takes up
+  kMambaStep,             ///< dt: by how much the memory decays and how much it takes up
   kMambaConvolution,      ///< a vector, [channels][width]
   kMambaConvolutionBias,  ///< a vector
   kMambaStepBias,         ///< a vector
   kMambaDecayRate,        ///< a vector: logarithms
-  kMambaSkip,             ///< a vector: factor on a value that is added to the output; D
+  kMambaSkip,             ///< a vector of factors; each value times its factor is added to the output; D
   kMambaNorm,             ///< of the outputs of a group's heads
   kMambaOutput,
   kAttentionPostNorm,  ///< of the mixer's output
@@ -86,10 +86,10 @@ enum class Role : std::uint16_t {
   kExpertDown,
   kExpertsPostNorm,  ///< of the sum of the experts' outputs
 
-  kFirstRegistered,  ///< mixers from outside (model/mixer/mixer.h) number theirs from here
+  kFirstRegistered,  ///< roles of registered mixers (model/mixer/mixer.h) have numbers from here on
 };
 
-/// The role of number `index` among those that mixers from outside bring.
+/// Returns the role of number `index` among those of registered mixers.
 constexpr Role registered_role(std::uint16_t index) {
   return static_cast<Role>(static_cast<std::uint16_t>(Role::kFirstRegistered) + index);
 }

@@ -14,7 +14,7 @@ namespace ballast::model {
 
 namespace {
 
-// YaRN's growth of the logits with the stretch (arXiv:2309.00071, section 3.4).
+// Returns YaRN's factor by which logits grow with the stretching (arXiv:2309.00071, section 3.4).
 double yarn_magnitude(double factor, double weight) {
   return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
 }
@@ -71,7 +71,8 @@ void read_scaling(const files::JsonReader& config, const RopeDefaults& defaults,
   const std::string type = config.text("rope_type", config.text("type", "default"));
   // In mRoPE a token has three positions, which are equal without images.
   if (type == "default" || type == "mrope") return;
-  // NTK-aware stretching of a text as it grows beyond the context, which no text here does; or by a constant.
+  // The type stretches the rotation as a text grows beyond the context (NTK-aware), which never happens in ballast;
+  // with `alpha` it stretches by a constant.
   if (type == "dynamic") {
     if (defaults.ntk_alpha && config.has("alpha")) {
       const auto channels = static_cast<double>(rope.rotary_size);
@@ -81,7 +82,7 @@ void read_scaling(const files::JsonReader& config, const RopeDefaults& defaults,
     return;
   }
   if (defaults.longrope) {
-    // "su" and "yarn" are its names in the first configurations.
+    // The first configurations call the type "su" or "yarn".
     if (type != "longrope" && type != "su" && type != "yarn") {
       config.fail("rope_type", "'" + type + "' is not supported; supported: default, longrope");
     }
@@ -107,7 +108,7 @@ void read_scaling(const files::JsonReader& config, const RopeDefaults& defaults,
   }
 }
 
-// The channels of a head that are rotated: an even number, the fraction rounded down.
+// Returns how many channels of a head rotate: an even number, the fraction rounded down.
 std::size_t read_rotary_size(const files::JsonReader& config, std::string_view field, double partial,
                              std::size_t head_size) {
   if (!(partial > 0 && partial <= 1)) config.fail(field, "must be above 0 and at most 1");
@@ -119,12 +120,12 @@ std::size_t read_rotary_size(const files::JsonReader& config, std::string_view f
   return size;
 }
 
-// Theta and the channels that rotate; of several places that name one, the last counts.
+// Reads theta and the number of channels that rotate. If several objects name one, the last counts.
 RopeSpec read_rotation(std::initializer_list<const files::JsonReader*> places, std::size_t head_size,
                        const RopeDefaults& defaults) {
   RopeSpec rope;
   rope.theta = defaults.theta;
-  // Other names are those of GPT-NeoX before transformers 5 and of Megatron-LM.
+  // The other names are those of GPT-NeoX before transformers 5 and of Megatron-LM.
   for (const char* field : {"rope_theta", "rotary_base", "rotary_emb_base"}) {
     for (const files::JsonReader* reader : places) {
       if (reader->has(field)) rope.theta = reader->positive(field);
@@ -201,7 +202,7 @@ RopeSpec read_rope_of_type(const files::JsonReader& config, std::string_view lay
     const files::JsonReader types = config.object("rope_parameters");
     for (const auto& [type, parameters] : types.members()) {
       if (type == "full_attention" || type == "sliding_attention") continue;
-      types.fail(type, "is no type of layers; supported: full_attention, sliding_attention");
+      types.fail(type, "is not a type of layers; supported: full_attention, sliding_attention");
     }
     if (types.has(layer_type)) return read_rope_parameters(types.object(layer_type), head_size, defaults);
   } else if (!scaling_field.empty() && config.has(scaling_field)) {
@@ -239,7 +240,8 @@ std::vector<double> rope_frequencies(const RopeSpec& rope) {
   }
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     double frequency = std::pow(rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(rope.rotary_size));
-    // The share of a pair's frequency that is not stretched: 1 for fast pairs, 0 for slow ones, a blend between.
+    // The share of a pair's frequency that is not stretched: 1 for fast pairs, 0 for slow ones, and a blend between
+    // them.
     double blend = 1;
     if (rope.scaling == RopeSpec::Scaling::kLinear) {
       blend = 0;

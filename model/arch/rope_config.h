@@ -14,19 +14,19 @@
 
 namespace ballast::model {
 
-/// What a family's configuration class has for fields that are absent.
+/// Defaults of a family's configuration class for fields that are absent.
 struct RopeDefaults {
-  double partial = 1.0;  ///< fraction of a head's channels that is rotated
+  double partial = 1.0;  ///< fraction of a head's channels that rotates
   double theta = 10000.0;
 
-  /// Contexts before and after stretching, in families that stretch by LongRoPE (arXiv:2402.13753) and nothing else.
+  /// Contexts before and after stretching, for families that stretch only by LongRoPE (arXiv:2402.13753).
   struct LongRope {
     double original_context;
     double context;
   };
   std::optional<LongRope> longrope{};
 
-  bool ntk_alpha = false;  ///< an `alpha` of the type "dynamic" stretches all texts equally
+  bool ntk_alpha = false;  ///< the type "dynamic" with an `alpha` stretches all texts equally
 };
 
 /// Reads `rope_parameters` (transformers 5) or `rope_theta` and `rope_scaling` (earlier), for heads of `head_size`.
@@ -48,10 +48,11 @@ RopeSpec read_proportional_rope(const files::JsonReader& parameters, std::size_t
 RopeSpec read_rope_of_type(const files::JsonReader& config, std::string_view layer_type, std::size_t head_size,
                            const RopeDefaults& defaults, std::string_view scaling_field = {});
 
-/// YaRN's factor for the softmax's scale, as DeepSeek applies it: its square multiplies the scale (arXiv:2309.00071).
+/// Returns YaRN's factor for the softmax's scale as DeepSeek applies it: its square multiplies the scale
+/// (arXiv:2309.00071).
 double yarn_attention_factor(const files::JsonReader& config);
 
-/// Angle per position of each pair: rotary_size / 2 values.
+/// Returns the angle per position of each pair: rotary_size / 2 values.
 std::vector<double> rope_frequencies(const RopeSpec& rope);
 
 }  // namespace ballast::model

@@ -1,4 +1,4 @@
-// Experts of a model that are read when a token is sent to them, in a budget of memory.
+// A cache of experts, in a budget of memory: an expert is read when a token is routed to it.
 #ifndef BALLAST_MODEL_EXPERTS_EXPERT_CACHE_H_
 #define BALLAST_MODEL_EXPERTS_EXPERT_CACHE_H_
 
@@ -20,21 +20,21 @@ namespace ballast::model {
 
 /// Loads experts into memory.
 struct ExpertLoader {
-  /// Called before some experts of a layer are loaded, so that their reading can begin. Throws Error where it cannot.
+  /// Called before some experts of a layer are loaded, so that their reading can begin. May throw Error.
   std::function<void(std::size_t layer, std::span<const std::size_t> experts)> begin;
 
   /// Called from several threads at once.
   std::function<MlpWeights(std::size_t layer, std::size_t expert)> load;
 };
 
-/// The least recently used experts make room for those that are needed. Thread-safe.
+/// Keeps the most recently used experts within the budget. Thread-safe.
 class ExpertCache {
  public:
   /// `budget` is in bytes of loaded experts. Loads expert 0 of `layer` to learn the size. Throws Error if it does not
   /// fit.
   ExpertCache(std::uint64_t budget, ExpertLoader loader, std::size_t layer);
 
-  /// The experts of a layer; as long as this is.
+  /// Returns the store of a layer's experts. Valid as long as this.
   std::shared_ptr<const ExpertStore> of_layer(std::size_t layer) const;
 
   /// Returns the bytes that one token's products with an expert read: the largest so far.
@@ -64,7 +64,7 @@ class ExpertCache {
   std::uint64_t budget_;
   ExpertLoader loader_;
   mutable std::mutex mutex_;          ///< also held while experts are loaded: waiting threads may need the same ones
-  mutable std::list<Entry> entries_;  ///< the one that was used last comes first
+  mutable std::list<Entry> entries_;  ///< most recently used first
   mutable std::map<Key, std::list<Entry>::iterator> by_key_;
   mutable std::uint64_t bytes_ = 0;    ///< of the entries
   mutable std::uint64_t largest_ = 0;  ///< of an expert

@@ -11,7 +11,7 @@ namespace ballast::model {
 
 struct MlpWeights;
 
-/// Gives the weights of one layer's experts. Any number of threads may ask at once.
+/// The weights of one layer's experts. Thread-safe.
 class ExpertStore {
  public:
   ExpertStore() = default;
@@ -22,7 +22,7 @@ class ExpertStore {
   /// Returns how many experts may be requested at once; at least one.
   virtual std::size_t most_at_once() const = 0;
 
-  /// Weights of some experts, in the order asked for. They stay in memory while the pointers do. Throws Error where
+  /// Returns the weights of some experts, in this order. They stay in memory while the pointers do. Throws Error if
   /// they cannot be read.
   virtual std::vector<std::shared_ptr<const MlpWeights>> get(std::span<const std::size_t> experts) const = 0;
 };

@@ -24,7 +24,7 @@ std::size_t count_tokens(std::span<const BatchSequence> batch) {
   return tokens;
 }
 
-/// Writes into the activations where the rows of each sequence end.
+/// Writes into the activations at which row each sequence ends.
 void count_rows(std::span<const BatchSequence> batch, BlockActivations& activations) {
   activations.row_ends.clear();
   activations.wanted_ends.clear();
@@ -36,8 +36,8 @@ void count_rows(std::span<const BatchSequence> batch, BlockActivations& activati
   }
 }
 
-/// hidden += what a half of the block has returned for `count` rows, normalized by the half's own norm, if there is
-/// one, and by the layout's, and scaled as the spec says.
+/// Adds the output of a half of the block for `count` rows to hidden, after the half's own norm, if there is one, and
+/// the layout's, scaled as the spec says.
 void add_returned(const BlockPass& pass, const Norm& own, const Norm& of_layout, std::size_t count, float* hidden) {
   float* returned = pass.activations.returned.data();
   if (!own.gain.empty()) own.apply(returned, count, returned);
@@ -54,7 +54,7 @@ float* destination(const BlockPass& pass, float* hidden) {
   return returned.data();
 }
 
-/// Returns the pass of what comes after the mixer in the block.
+/// Returns the pass for the rest of the block after the mixer.
 BlockPass after_mixer(const BlockPass& pass) {
   BlockPass rest = pass;
   rest.rows = pass.rows_after_mixer();
@@ -62,7 +62,7 @@ BlockPass after_mixer(const BlockPass& pass) {
   return rest;
 }
 
-/// Mixer::forward, as the layout's first half.
+/// Calls Mixer::forward as the layout's first half.
 std::size_t forward_mixer(const BlockPass& pass, const LinearRows& input, float* hidden) {
   float* dst = destination(pass, hidden);
   const std::size_t left = pass.block.mixer->forward(pass, input, dst);
@@ -194,7 +194,7 @@ std::size_t forward_in_layout(const BlockPass& pass, float* hidden) {
   return 0;
 }
 
-// What two halves of a block read together was recorded by each of them.
+// Merges inputs that both halves of a block recorded because both read them.
 void merge_inputs(std::vector<LinearInput>& inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     for (std::size_t j = inputs.size() - 1; j > i; --j) {

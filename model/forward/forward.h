@@ -40,7 +40,7 @@ struct LinearInput {
   std::optional<std::size_t> expert = {};  ///< the expert whose last linear reads them
 };
 
-/// What a router did with a batch.
+/// The decisions of a router for a batch.
 struct RoutedTokens {
   const float* rows = nullptr;    ///< [tokens][hidden_size], which router and experts read
   const float* logits = nullptr;  ///< [tokens][experts]
@@ -56,12 +56,12 @@ struct StridedRows {
 
 /// Buffers that a block writes, reused from block to block; rows are the batch's tokens.
 struct BlockActivations {
-  // What calibration looks at, valid until the next block.
+  // Activations for calibration, valid until the next block.
   std::vector<LinearInput> inputs;        ///< in the order of the forward pass; only if requested
   RoutedTokens routing;                   ///< only if requested; no experts if the block has none
   StridedRows keys;                       ///< [tokens][kv_heads * key_size] of the layer's cache_shape, rotated
-  StridedRows values;                     ///< [tokens][kv_heads * value_size] of that
-  std::vector<double> first_token_share;  ///< [sequences][heads]; only when asked for
+  StridedRows values;                     ///< [tokens][kv_heads * value_size] of the same shape
+  std::vector<double> first_token_share;  ///< [sequences][heads]; only if requested
 
   // Internal buffers.
   using Buffer = kernels::AlignedArray<float>;
@@ -74,14 +74,14 @@ struct BlockActivations {
   Buffer router_logits, shared_logits, shared_output, experts_sum, expert_input, expert_hidden, expert_up,
       expert_output;
   std::vector<kernels::AttentionSequence> attention_sequences;
-  std::vector<std::size_t> row_ends, wanted_ends;  ///< StepRows of the batch's tokens, and of those that are wanted
+  std::vector<std::size_t> row_ends, wanted_ends;  ///< StepRows of the batch's tokens, and of the wanted ones
   kernels::QuantizedActivations quantized;
 };
 
 /// cos and sin of the angles by which a batch's tokens are rotated, [tokens][rotary_size / 2] each.
 struct AngleSet {
   std::vector<float> cos, sin;            ///< at the tokens' positions
-  std::vector<float> slot_cos, slot_sin;  ///< at their places in a rolling cache, as the sinks see them; else empty
+  std::vector<float> slot_cos, slot_sin;  ///< at their slots in a rolling cache, for the scores of sinks; else empty
   const kernels::KeyRotation* rotation = nullptr;  ///< at any position
 };
 
@@ -90,7 +90,7 @@ class RopeTable;
 /// The angles of all layers: layers with the same rotation share a set.
 class RopeAngles {
  public:
-  /// Empty where the layer rotates nothing.
+  /// Returns the angles of a layer; empty if the layer does not rotate.
   const AngleSet& of_layer(std::size_t layer) const;
 
  private:
@@ -104,7 +104,7 @@ class RopeTable {
  public:
   explicit RopeTable(const ModelSpec& spec);
 
-  /// The angles refer to this table; they are reused from batch to batch.
+  /// Computes the angles of a batch. They refer to this table, and their memory is reused from batch to batch.
   void look_up(std::span<const BatchSequence> batch, RopeAngles& angles) const;
 
  private:
@@ -132,8 +132,8 @@ inline bool can_keep_wanted_only(const ModelSpec& spec) {
 struct ForwardOptions {
   bool record_inputs = false;      ///< fill BlockActivations::inputs
   bool first_token_share = false;  ///< also sum up the attention that each head gives to the first token
-  /// With record_inputs: of an MLP without experts only the input of its first linears is recorded. It is not run, and
-  /// hidden is not the block's output.
+  /// With record_inputs: of an MLP without experts, only the input of its first linears is recorded. The MLP is not
+  /// run, and hidden is not the block's output.
   bool mlp_input_only = false;
   /// After this block only the BatchSequence::wanted tokens of each sequence are needed: they are moved to hidden's
   /// first rows, grouped by sequence. The others leave only their keys and values in the cache. Requires
@@ -142,9 +142,9 @@ struct ForwardOptions {
   StridedRows token_inputs{};  ///< [tokens][TokenInputSpec::size], where the spec has them
 };
 
-/// hidden [tokens][hidden_size] goes in and comes out; layer `state_layer` of each sequence's state takes the batch's
-/// tokens in, without advancing it, or, where the layer reads another's keys and values (cache_layer), has taken them
-/// in. `layer` is the block's place in the model.
+/// Runs a block on hidden [tokens][hidden_size], in place. Appends the batch's tokens to layer `state_layer` of each
+/// sequence's state, without advancing it; if the layer reads another layer's keys and values (cache_layer), these must
+/// have been appended. `layer` is the block's index in the model.
 void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t layer, const RopeAngles& angles,
                    std::span<const BatchSequence> batch, std::size_t state_layer, float* hidden,
                    BlockActivations& activations, const ForwardOptions& options = {});
@@ -159,14 +159,14 @@ class LoneExpert {
   const float* down_rows(const float* rows, std::size_t count, BlockActivations& activations) const;
 
  private:
-  /// What it reads of those rows where weights multiply that: its own score does. Else empty.
+  /// Returns the input of the expert for these rows where its score multiplies it; else empty.
   std::vector<float> weighted_rows(const float* rows, std::size_t count, BlockActivations& activations) const;
 
   const ModelSpec& spec_;
   const BlockWeights& block_;
   std::size_t layer_;
   std::size_t expert_;
-  std::shared_ptr<const MlpWeights> loaded_;  ///< null where it is among the block's
+  std::shared_ptr<const MlpWeights> loaded_;  ///< null if it is one of the block's
   const MlpWeights* weights_;
 };
 

@@ -12,8 +12,8 @@ namespace ballast::model {
 
 namespace {
 
-/// Rows for an MLP's last linear: activation(gate(x)) * up(x), or activation(up(x)) without a gate, computed from the
-/// first linears' outputs.
+/// Computes rows for an MLP's last linear from the first linears' outputs: activation(gate(x)) * up(x), or
+/// activation(up(x)) without a gate.
 struct ActivatedRows {
   const MlpSpec& mlp;
   bool gated;
@@ -66,7 +66,7 @@ struct MlpPass {
     return outputs;
   }
 
-  /// dst (+)= down(activated hidden), which becomes the place of the activated rows when they are wanted in memory.
+  /// Computes dst (+)= down(activated hidden). If the activated rows are wanted in memory, they replace hidden.
   void apply_down(const LinearOutput& dst, const StepRows& step) const {
     const std::size_t size = mlp.up.rows();
     if (gates_in_product()) return pass.apply_linears({&dst, 1}, {hidden, size}, step);
@@ -75,7 +75,7 @@ struct MlpPass {
   }
 };
 
-/// dst += mlp(input), or = where it is not to be added to.
+/// Computes dst += mlp(input), or dst = mlp(input).
 void forward_plain(const BlockPass& pass, const MlpWeights& mlp, const LinearRows& input, float* dst,
                    bool accumulate = true) {
   BlockActivations& a = pass.activations;
@@ -86,14 +86,14 @@ void forward_plain(const BlockPass& pass, const MlpWeights& mlp, const LinearRow
   own.apply_down({&mlp.down, dst, pass.spec.hidden_size, accumulate}, pass.rows);
 }
 
-/// hidden += rows, normalized, of which nothing is needed afterwards.
+/// Adds normalized rows to hidden; the rows may be changed.
 void add_normalized(const BlockPass& pass, const Norm& norm, float* rows, float* hidden) {
   norm.apply(rows, pass.tokens, rows);
   add_values(rows, pass.tokens * pass.spec.hidden_size, 1.0F, hidden);
 }
 
 /// Adds the shared MLP's output for `input` [tokens][hidden_size] to hidden, normalized if it has a norm, and
-/// multiplied by its router's share if it has one, whose logits are computed.
+/// multiplied by its router's share if it has a router, whose logits have been computed.
 void forward_shared(const BlockPass& pass, const ExpertWeights& routed, const float* input, float* hidden) {
   const std::size_t size = pass.spec.hidden_size;
   const LinearRows rows(input, size);
@@ -113,7 +113,7 @@ void forward_shared(const BlockPass& pass, const ExpertWeights& routed, const fl
                            });
 }
 
-/// The rows that experts compute, an expert's side by side and in the order of their tokens.
+/// The rows that experts compute: those of one expert are adjacent, in the order of their tokens.
 struct ExpertRows {
   std::size_t per_token;
   std::vector<ExpertChoice> choices;  ///< [tokens][per_token]
@@ -126,7 +126,8 @@ struct ExpertRows {
     return std::span(tokens).subspan(first[expert], first[expert + 1] - first[expert]);
   }
 
-  /// What an expert reads: a token's row of `input` [tokens][size], times its weight where it has one there.
+  /// Returns the input of a row: the token's row of `input` [tokens][size], times its weight if the weight multiplies
+  /// inputs.
   const float* input_row(const float* input, std::size_t size, std::size_t row, float* scratch) const {
     const float* token = input + tokens[row] * size;
     if (input_weights.empty()) return token;
@@ -178,7 +179,7 @@ void add_expert_outputs(const ExpertRows& experts, const float* outputs, std::si
   });
 }
 
-/// The weights of some experts, in memory as long as this is.
+/// Keeps the weights of some experts in memory.
 class HeldExperts {
  public:
   HeldExperts(const ExpertWeights& routed, std::span<const std::size_t> experts) : routed_(routed) {
@@ -195,7 +196,7 @@ class HeldExperts {
   std::vector<std::shared_ptr<const MlpWeights>> held_;
 };
 
-/// A pass over the rows of some experts, ascending and consecutive.
+/// A pass over the rows of some experts, in ascending order; the rows are adjacent.
 struct ExpertsPass {
   const BlockPass& pass;
   const ExpertRows& all;
@@ -209,7 +210,7 @@ struct ExpertsPass {
     return pass.rows.choose(std::span(all.tokens).subspan(first_row(), count));
   }
 
-  /// What the `index`th expert computes of its rows, and where.
+  /// Returns the pass of the `index`th expert over its own rows.
   MlpPass own(std::size_t index) const {
     const std::size_t first = all.first[experts[index]] * pass.layer.mlp.experts->size;
     return {pass, held.weights(index, experts[index]), pass.activations.expert_hidden.data() + first,
@@ -256,7 +257,7 @@ bool forward_at_once(const ExpertsPass& experts) {
   return true;
 }
 
-/// Records the activations for calibration.
+/// Runs the experts one by one and records their activations for calibration.
 void forward_one_by_one(const ExpertsPass& experts) {
   const BlockPass& pass = experts.pass;
   const std::size_t hidden_size = pass.spec.hidden_size;
@@ -296,7 +297,7 @@ void record_routing(const BlockPass& pass, const ExpertWeights& routed, const fl
   }
 }
 
-/// What the chosen experts make of their rows: as many of them at once as can be in memory.
+/// Runs the chosen experts on their rows, as many at once as can be in memory.
 void run_experts(const BlockPass& pass, const ExpertWeights& routed, const ExpertRows& rows, const float* input) {
   std::vector<std::size_t> chosen;
   for (std::size_t e = 0; e < pass.layer.mlp.experts->count; ++e) {

@@ -13,7 +13,7 @@
 
 namespace ballast::model {
 
-/// The linears that read one input, six at most (those of a gated delta net), kept without allocating.
+/// The linears that read one input, without allocation: at most six, which is the number of a gated delta net.
 class LinearOutputs {
  public:
   void add(const LinearOutput& output) {
@@ -27,7 +27,7 @@ class LinearOutputs {
   std::size_t count_ = 0;
 };
 
-/// One block's pass.
+/// The pass of one block over a batch.
 struct BlockPass {
   const ModelSpec& spec;
   const BlockWeights& block;
@@ -41,14 +41,14 @@ struct BlockPass {
   StepRows wanted_rows{};  ///< of the tokens that ForwardOptions::wanted_only keeps
   std::size_t tokens = rows.count();
 
-  /// The rows of hidden that the mixer leaves for the rest of the block.
+  /// Returns the rows of hidden that the mixer leaves for the rest of the block.
   const StepRows& rows_after_mixer() const { return options.wanted_only ? wanted_rows : rows; }
 
   /// Returns one of four buffers for mixers, of at least `size` values.
   float* buffer(std::size_t index, std::size_t size) const;
 
-  /// Runs linears that read `input`, whose rows `step` describes, and records the input if the options ask for it: rows
-  /// in memory must then stay until the next block, as those among the activations do.
+  /// Runs linears that read `input`, whose rows `step` describes, and records the input if the options say so: rows in
+  /// memory must then stay until the next block, as those in the activations do.
   void apply_linears(std::span<const LinearOutput> outputs, const LinearRows& input, const StepRows& step) const;
 
   /// Writes the rows that linears read to memory, records them as the input of these linears, and returns them.
@@ -58,10 +58,10 @@ struct BlockPass {
   void record(std::span<const Linear* const> linears, const float* input, const StepRows& step) const;
 };
 
-/// sum[i] += scale * values[i]
+/// Computes sum[i] += scale * values[i].
 void add_values(const float* values, std::size_t count, float scale, float* sum);
 
-/// Moves the rows of each sequence's wanted tokens to the front. Returns how many these are.
+/// Moves the rows of each sequence's wanted tokens to the front. Returns their number.
 std::size_t keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t row_size, float* rows);
 
 /// Adds the MLP's output for input [tokens][hidden] to hidden [tokens][hidden]; the input may be computed from hidden

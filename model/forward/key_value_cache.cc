@@ -19,13 +19,15 @@ using kernels::RowKind;
 
 namespace {
 
-/// In a ring, the first query of an append still sees its whole window when the last token has been stored.
+/// Returns the order of pages. In a ring, the first query of an append must still see its whole window after the last
+/// token has been stored.
 kernels::PageOrder page_order(const KeyValueCacheOptions& options) {
   if (options.window == 0) return {};
   return {.fixed = pages_for(options.sinks), .ring = pages_for(options.window + options.largest_append)};
 }
 
-/// The keys [count][heads * key_size], dense, less the bias at each position. Kept until this thread's next call.
+/// Returns the keys [count][heads * key_size], dense, less the bias at each position. Valid until this thread's next
+/// call.
 const float* without_bias(const float* keys, std::size_t stride, std::size_t count, const kernels::PageLayout& layout,
                           const AppendedBias& bias) {
   static thread_local kernels::AlignedArray<float> unbiased;
@@ -112,7 +114,7 @@ void KeyValueCache::check_room(std::size_t count) const {
                                      std::to_string(options_.capacity) + ": shorten the text or make it larger");
 }
 
-/// Rows of the `count` tokens after the cache's length, to pages that are the layer's own.
+/// Stores rows of the `count` tokens after the cache's length in pages that no other cache shares.
 void KeyValueCache::store(LayerPages& pages, RowKind kind, const float* src, std::size_t stride,
                           std::size_t count) const {
   constexpr std::size_t kPagesAtOnce = 16;
@@ -172,7 +174,7 @@ std::size_t KeyValueCache::fp16_tokens(std::size_t layer) const {
   return count;
 }
 
-/// The first position that no other one, a round later, has overwritten.
+/// Returns the first position in the ring that no later position has overwritten.
 std::size_t KeyValueCache::first_in_ring() const {
   return written_ - std::min(written_, ring_tokens());
 }
@@ -181,7 +183,7 @@ bool KeyValueCache::can_truncate_to(std::size_t length) const {
   const std::size_t end = prefix_ + length;
   if (end > length_) return false;
   if (!rolling()) return true;
-  // The next query sees back to this one in the ring:
+  // The next query sees the ring from this position on.
   const std::size_t oldest = std::max(order_.fixed * kPageTokens, end + 1 - std::min(end + 1, options_.window));
   return oldest >= end || oldest >= first_in_ring();
 }
@@ -190,7 +192,7 @@ void KeyValueCache::truncate(std::size_t length) {
   assert(can_truncate_to(length));
   length_ = prefix_ + length;
   if (rolling()) {
-    if (length_ <= order_.fixed * kPageTokens) written_ = length_;  // nothing in the ring is seen any more
+    if (length_ <= order_.fixed * kPageTokens) written_ = length_;  // nothing in the ring is visible any more
     return;
   }
   for (LayerPages& pages : layers_) pages.keep_first(pages_for(length_));

@@ -15,13 +15,13 @@
 
 namespace ballast::model {
 
-/// What one token leaves in one layer; no heads: nothing.
+/// The keys and values that one token adds to a layer's cache; without heads: none.
 struct CacheShape {
   std::size_t kv_heads = 0;
   std::size_t key_size = 0;     ///< per head
   std::size_t value_size = 0;   ///< per head
-  std::size_t window = 0;       ///< last tokens that the layer's attention sees; 0: all
-  bool values_in_keys = false;  ///< values are the first channels of the keys, and are not kept again
+  std::size_t window = 0;       ///< number of last tokens that the layer's attention sees; 0: all
+  bool values_in_keys = false;  ///< values are the first channels of the keys and are not stored separately
 
   /// Returns the values of one token, for any type.
   std::size_t size() const { return kv_heads * (key_size + (values_in_keys ? 0 : value_size)); }
@@ -34,16 +34,16 @@ inline std::size_t narrower_window(std::size_t a, std::size_t b) {
 
 struct KeyValueCacheOptions {
   kernels::CacheType type = kernels::CacheType::kF16;
-  std::size_t capacity = 0;  ///< most tokens; of no effect with a window. Memory is taken as they come
+  std::size_t capacity = 0;  ///< most tokens; has no effect with a window. Memory is allocated as tokens come
   /// Rolling cache after StreamingLLM (arXiv:2309.17453): the first `sinks` and the last `window` tokens are kept, in
   /// constant memory. 0: all tokens are kept, and there are no sinks.
   std::size_t window = 0;
   std::size_t sinks = 0;
-  std::size_t largest_append = 0;            ///< with a window: most tokens appended at once, at least 1
+  std::size_t largest_append = 0;            ///< with a window: maximum number of tokens appended at once, at least 1
   std::shared_ptr<PagePool> pool = nullptr;  ///< the source of pages; null: the cache's own pool
 };
 
-/// What appended keys have in common: a bias, rotated at their positions by angles [count][pairs].
+/// The bias of all appended keys, rotated at their positions by angles [count][pairs].
 struct AppendedBias {
   kernels::KeyBias bias{};
   const float* cos = nullptr;
@@ -69,21 +69,21 @@ class KeyValueCache {
   std::size_t sinks() const { return options_.sinks; }
   std::size_t slot(std::size_t position) const;
 
-  /// Makes the tokens so far the prefix, which comes before every sequence: lengths count from its end from now on.
+  /// Makes the current tokens the prefix, which comes before every sequence: lengths then count from its end.
   void hold_prefix() { prefix_ = length_; }
 
   /// Returns the tokens so far, including those that a rolling cache dropped, without the prefix.
   std::size_t length() const { return length_ - prefix_; }
   /// Returns the position of the next token, including the prefix.
   std::size_t position() const { return length_; }
-  /// Tokens that fit after the prefix; of a rolling cache, those of its ring.
+  /// Returns the number of tokens that fit after the prefix; for a rolling cache, that of its ring.
   std::size_t capacity() const { return rolling() ? ring_tokens() : options_.capacity - prefix_; }
-  /// Tokens that may be appended at once.
+  /// Returns the number of tokens that may be appended at once.
   std::size_t room() const { return rolling() ? ring_tokens() - options_.window : options_.capacity - length_; }
 
-  /// Bytes that attention reads for one new token.
+  /// Returns the bytes that attention reads for one new token.
   std::size_t bytes_in_use() const;
-  /// Bytes of the pages that the cache holds, those included that it shares.
+  /// Returns the bytes of the cache's pages, including those that it shares.
   std::size_t memory_bytes() const;
   /// Return the bytes of one page in every layer, without tokens in F16, and the source of pages.
   std::size_t page_bytes() const;
@@ -98,13 +98,14 @@ class KeyValueCache {
               std::size_t value_stride, std::size_t count, std::span<const std::uint8_t> fp16_tokens = {},
               const AppendedBias& bias = {});
 
-  /// Once all layers have them, `count` more tokens belong to the cache.
+  /// Adds `count` tokens, which have been appended to all layers, to the cache's length.
   void advance(std::size_t count);
 
-  /// Tokens of one layer that an INT8 cache now keeps in F16, sinks included.
+  /// Returns the number of tokens of one layer that an INT8 cache stores in F16, sinks included.
   std::size_t fp16_tokens(std::size_t layer) const;
 
-  /// For lengths after the prefix. Returns false if a token that is visible from there has been overwritten.
+  /// Returns whether the cache can be truncated to a length after the prefix: no token that is visible from there may
+  /// have been overwritten.
   bool can_truncate_to(std::size_t length) const;
   void truncate(std::size_t length);
 
@@ -129,7 +130,7 @@ class KeyValueCache {
   std::vector<std::size_t> windows_;  ///< of each layer's attention; 0: none
   std::size_t length_ = 0;            ///< of the prefix and the tokens after it
   std::size_t prefix_ = 0;            ///< tokens that truncate() keeps
-  std::size_t written_ = 0;           ///< positions before this one have been written at some time
+  std::size_t written_ = 0;           ///< positions before this one have been written at least once
 };
 
 }  // namespace ballast::model

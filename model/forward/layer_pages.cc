@@ -22,7 +22,7 @@ std::size_t LayerPages::bytes() const {
 
 std::byte* LayerPages::own_page(std::size_t index) {
   if (index >= pages_.size()) {
-    view_.resize(index + 1);  // the first page: the size of pages_ is their number
+    view_.resize(index + 1);  // first, because the size of pages_ is the number of pages, and resizing may throw
     pages_.resize(index + 1);
   }
   PageRef& data = pages_[index].data;
@@ -53,7 +53,7 @@ void LayerPages::read_codes(std::size_t index, std::size_t slot) {
 }
 
 void LayerPages::read_fp16(std::size_t index, std::size_t slot, const float* keys, const float* values) {
-  read_codes(index, slot);  // its own row, if it has one, may be taken
+  read_codes(index, slot);  // frees its own row, if it has one
   const std::size_t row = free_fp16_row(index);
   make_fp16_row(index, row);
   fp16_numbers(index)[slot] = static_cast<std::int8_t>(row);
@@ -63,7 +63,7 @@ void LayerPages::read_fp16(std::size_t index, std::size_t slot, const float* key
   kernels::from_float(values, layout_.fp16_row_size() - key_values, kernels::FloatType::kF16, dst + key_values);
 }
 
-/// The first row that no slot refers to.
+/// Returns the first row that no slot refers to.
 std::size_t LayerPages::free_fp16_row(std::size_t index) const {
   std::bitset<kPageTokens> taken;
   for (const std::int8_t number : std::span(fp16_numbers(index), kPageTokens)) {

@@ -1,4 +1,4 @@
-// The pages that one sequence has in one layer.
+// The pages of one sequence in one layer.
 #ifndef BALLAST_MODEL_FORWARD_LAYER_PAGES_H_
 #define BALLAST_MODEL_FORWARD_LAYER_PAGES_H_
 
@@ -32,10 +32,10 @@ class LayerPages {
   void read_fp16(std::size_t index, std::size_t slot, const float* keys, const float* values);
   bool reads_fp16(std::size_t index, std::size_t slot) const;
 
-  /// Gives back all pages but the first `count`.
+  /// Releases all pages but the first `count`.
   void keep_first(std::size_t count);
 
-  /// Pages as attention reads them. Valid until one is added.
+  /// Returns the pages for attention. Valid until a page is added.
   std::span<const kernels::CachePage> view() const { return view_; }
 
  private:

@@ -1,4 +1,4 @@
-// Memory for the pages of caches: handed out, shared, and used again.
+// Memory for the pages of caches, which can be shared and are reused.
 #ifndef BALLAST_MODEL_FORWARD_PAGE_POOL_H_
 #define BALLAST_MODEL_FORWARD_PAGE_POOL_H_
 
@@ -58,7 +58,7 @@ class PageRef {
   Page* page_ = nullptr;
 };
 
-/// Pages of any sizes, cut from slabs; those given back are handed out again, and returned to the system with the pool.
+/// Pages of any sizes, cut from slabs. Released pages are reused; their memory returns to the system with the pool.
 /// Thread-safe.
 class PagePool : public std::enable_shared_from_this<PagePool> {
  public:

@@ -9,7 +9,7 @@ namespace ballast::model {
 
 namespace {
 
-// Indices of the `count` largest values, ascending.
+// Returns the indices of the `count` largest values, ascending.
 std::vector<std::size_t> largest_of(std::span<const float> values, std::size_t count) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -56,7 +56,7 @@ std::vector<float> expert_scores(ExpertSpec::Scoring scoring, std::span<const fl
 std::vector<ExpertChoice> choose_experts(const ExpertSpec& spec, std::span<const float> logits,
                                          std::span<const float> correction) {
   const std::vector<float> scores = expert_scores(spec.scoring, logits);
-  // Scores may round to the same number where logits differ.
+  // Different logits may round to the same score.
   const bool by_logits = correction.empty() && spec.groups == 1;
   std::vector<float> ranking = by_logits ? std::vector(logits.begin(), logits.end()) : scores;
   for (std::size_t i = 0; i < correction.size(); ++i) ranking[i] += correction[i];

@@ -15,8 +15,8 @@ struct ExpertChoice {
   float weight = 0;
 };
 
-/// The experts of one token from the router's logits [count], by ascending number. `correction` [count] or empty.
-/// Groups and experts of equal scores: the first ones win.
+/// Returns the experts of one token from the router's logits [count], in ascending order. `correction` is [count] or
+/// empty. Of groups and experts with equal scores, the first ones are chosen.
 std::vector<ExpertChoice> choose_experts(const ExpertSpec& spec, std::span<const float> logits,
                                          std::span<const float> correction);
 

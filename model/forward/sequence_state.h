@@ -1,4 +1,4 @@
-// What the layers of a model keep of one sequence.
+// The state of one sequence in the layers of a model.
 #ifndef BALLAST_MODEL_FORWARD_SEQUENCE_STATE_H_
 #define BALLAST_MODEL_FORWARD_SEQUENCE_STATE_H_
 
@@ -38,7 +38,7 @@ class MixerStates {
 
   MixerState* at(std::size_t index) { return states_[index].get(); }
 
-  /// No layer has a state.
+  /// Returns whether no layer has such a state.
   bool empty() const;
   std::size_t memory_bytes() const;
 
@@ -52,8 +52,8 @@ inline std::size_t cache_layer(const ModelSpec& spec, std::size_t layer) {
   return attention == nullptr ? layer : attention->keys_of.value_or(layer);
 }
 
-/// One sequence: keys and values of the layers that attend, and the states of the others. Copied by value. Not
-/// thread-safe.
+/// The state of one sequence: keys and values of the layers that attend, and the states of the others. Copied by value.
+/// Not thread-safe.
 class SequenceState {
  public:
   /// Creates the states of all layers of a model.
@@ -66,24 +66,25 @@ class SequenceState {
   KeyValueCache& cache() { return cache_; }
   const KeyValueCache& cache() const { return cache_; }
 
-  /// The state of a layer's mixer; null where it has none.
+  /// Returns the state of a layer's mixer; null if it has none.
   MixerState* mixer(std::size_t layer) { return mixers_.at(layer); }
 
-  /// Once all layers have seen them, `count` more tokens belong to the sequence.
+  /// Adds `count` tokens, which all layers have processed, to the sequence.
   void advance(std::size_t count) { cache_.advance(count); }
 
-  /// A pass ended half-way. Keys and values of its tokens are written over by the next one; mixers' states cannot be
-  /// taken back: the sequence has to begin anew, or with a snapshot.
+  /// Must be called when a pass ended with an error. The next pass overwrites the keys and values of its tokens, but
+  /// mixers' states cannot be restored: the sequence must begin again, or continue from a snapshot.
   void invalidate() { invalid_ = !mixers_.empty(); }
   bool invalid() const { return invalid_; }
 
-  /// Makes the tokens so far the prefix, see KeyValueCache::hold_prefix.
+  /// Makes the current tokens the prefix, see KeyValueCache::hold_prefix.
   void hold_prefix();
 
   std::size_t length() const { return cache_.length(); }
   std::size_t position() const { return cache_.position(); }
 
-  /// No layer keeps a state beside keys and values: the sequence can be cut back anywhere that its cache can.
+  /// Returns whether no layer has a state besides keys and values: the sequence can then be truncated wherever its
+  /// cache can.
   bool has_no_recurrent_state() const { return mixers_.empty(); }
 
   /// Returns whether the sequence can be truncated. Mixers with a state support only length 0 and the current length:
@@ -91,7 +92,7 @@ class SequenceState {
   bool can_truncate_to(std::size_t length) const;
   void truncate(std::size_t length);
 
-  /// The mixers' states at the sequence's length: with it the sequence can come back here after more tokens.
+  /// The mixers' states at one length, with which the sequence can return to it after more tokens.
   struct Snapshot {
     std::size_t length = 0;
     MixerStates mixers;
@@ -106,7 +107,7 @@ class SequenceState {
   std::size_t memory_bytes() const { return cache_.memory_bytes() + mixers_.memory_bytes(); }
   /// Returns the part of these bytes that every copy owns, independent of the sequence's length.
   std::size_t mixer_bytes() const { return mixers_.memory_bytes(); }
-  /// Bytes that one new token reads.
+  /// Returns the bytes that one new token reads.
   std::size_t bytes_in_use() const { return cache_.bytes_in_use() + mixers_.memory_bytes(); }
 
  private:

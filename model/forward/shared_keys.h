@@ -1,4 +1,4 @@
-// Keys and values that later layers read, too, of tokens that pass a model layer after layer.
+// Carries keys and values that later layers read along with the residual stream, in passes that run layer after layer.
 #ifndef BALLAST_MODEL_FORWARD_SHARED_KEYS_H_
 #define BALLAST_MODEL_FORWARD_SHARED_KEYS_H_
 
@@ -17,7 +17,7 @@ class SharedKeys {
  public:
   explicit SharedKeys(const ModelSpec& spec);
 
-  /// Floats of one row; 0 where no layer shares anything.
+  /// Returns the floats of one row; 0 if no layer shares keys and values.
   std::size_t row_size() const { return row_size_; }
 
   /// Is called after the pass of a layer, which wrote `activations`: copies what it shares to `rows`, one for each of
@@ -38,7 +38,7 @@ class SharedKeys {
   };
   const Source* find(std::size_t layer) const;
 
-  std::vector<std::size_t> read_by_;  ///< each layer: cache_layer
+  std::vector<std::size_t> read_by_;  ///< cache_layer of each layer
   std::vector<Source> sources_;
   std::size_t row_size_ = 0;
 };

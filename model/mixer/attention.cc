@@ -64,8 +64,8 @@ class Attention final : public HeadAttention {
   }
 
   Linear query_;
-  std::optional<Linear> key_;    ///< empty where an earlier layer's keys and values serve
-  std::optional<Linear> value_;  ///< empty there, and where the keys serve
+  std::optional<Linear> key_;    ///< empty if the layer reads an earlier layer's keys and values
+  std::optional<Linear> value_;  ///< empty also if the keys are the values
 };
 
 CacheShape shape_of_cache(const LayerSpec& layer) {

@@ -1,4 +1,4 @@
-// Attention, with heads straight from the block's input or through latent vectors.
+// The kinds of attention: plain heads, and heads computed from latent vectors.
 #ifndef BALLAST_MODEL_MIXER_ATTENTION_KINDS_H_
 #define BALLAST_MODEL_MIXER_ATTENTION_KINDS_H_
 
@@ -11,12 +11,12 @@ namespace ballast::model {
 extern const MixerKind kAttention;
 extern const MixerKind kLatentAttention;
 
-/// Channels of a head that are rotated.
+/// Returns the number of rotated channels of a head.
 inline std::size_t rotary_size(const AttentionSpec& attention) {
   return attention.rope ? attention.rope->rotary_size : 0;
 }
 
-/// Channels of a head before its rotated ones. Precondition: the layer attends.
+/// Returns the number of channels of a head before its rotated ones. Precondition: the layer attends.
 inline std::size_t rotary_offset(const LayerSpec& layer) {
   return layer.latent() != nullptr ? layer.attention()->head_size - rotary_size(*layer.attention()) : 0;
 }

@@ -1,4 +1,4 @@
-// What mixers with a short convolution over tokens have in common.
+// The common part of mixers with a short convolution over tokens.
 #ifndef BALLAST_MODEL_MIXER_CONVOLUTION_H_
 #define BALLAST_MODEL_MIXER_CONVOLUTION_H_
 
@@ -24,11 +24,12 @@ struct ConvolutionState : MixerState {
 /// A depthwise convolution over the `width` last tokens of a sequence.
 class Convolution {
  public:
-  /// `stored` [channels][width], the last tap a token's own; `bias` [channels], or empty.
+  /// Takes taps `stored` [channels][width], of which the last is for the token itself, and `bias` [channels], which may
+  /// be empty.
   Convolution(const std::vector<float>& stored, std::size_t channels, std::size_t width, std::vector<float> bias = {});
 
-  /// Channels begin .. end of dst for src, both [pass.tokens][channels]; not in place. The layer's states are, or begin
-  /// with, ConvolutionState.
+  /// Computes channels begin .. end of dst from src, both [pass.tokens][channels]; not in place. The layer's states are
+  /// ConvolutionState, or begin with it.
   void run(const BlockPass& pass, const float* src, std::size_t begin, std::size_t end, float* dst) const;
 
  private:
@@ -38,7 +39,7 @@ class Convolution {
   std::vector<float> bias_;
 };
 
-/// The row of a linear without a bias that reads the block's input.
+/// Returns the row of a linear without a bias that reads the block's input.
 template <std::size_t (*rows)(const LayerSpec&)>
 constexpr RoleRow input_linear(Role role) {
   RoleRow row;
@@ -48,7 +49,7 @@ constexpr RoleRow input_linear(Role role) {
   return row;
 }
 
-/// The row of a linear that reads the block's input and has a bias if BiasSpec::mixer_input is set.
+/// Returns the row of a linear that reads the block's input and has a bias if BiasSpec::mixer_input is set.
 template <std::size_t (*rows)(const LayerSpec&)>
 constexpr RoleRow biased_input_linear(Role role, const char* (*why_bias_stays)(const LayerSpec&)) {
   RoleRow row = input_linear<rows>(role);
@@ -57,7 +58,7 @@ constexpr RoleRow biased_input_linear(Role role, const char* (*why_bias_stays)(c
   return row;
 }
 
-/// The row of a role that is a vector.
+/// Returns the row of a role that is a vector.
 template <std::size_t (*size)(const LayerSpec&)>
 constexpr RoleRow vector_row(Role role) {
   RoleRow row;
@@ -67,7 +68,8 @@ constexpr RoleRow vector_row(Role role) {
   return row;
 }
 
-/// The row of the taps, as vector or as checkpoints have them: [channels][1][width]. `shape` has channels and width.
+/// Returns the row of the taps. ballast stores them as a vector, other checkpoints as [channels][1][width]. `shape`
+/// returns channels and width.
 template <MatrixShape (*shape)(const LayerSpec&)>
 constexpr RoleRow taps_row(Role role) {
   RoleRow row;

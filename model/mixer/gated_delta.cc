@@ -40,7 +40,8 @@ class GatedDelta final : public Mixer {
         norm_(parts.norm(Role::kDeltaNorm)),
         output_(parts.linear({Role::kDeltaOutput})),
         convolution_(parts.vector(Role::kDeltaConvolution), spec.channels(), spec.width),
-        // 1/sqrt(sum + e) is 1/sqrt(n) of 1/sqrt(mean + e/n); queries have another 1/sqrt(n).
+        // The norm computes 1/sqrt(mean + e/n), and 1/sqrt(sum + e) is 1/sqrt(n) times that; queries have another
+        // factor of 1/sqrt(n).
         query_gain_(spec.key_size, 1.0F / static_cast<float>(spec.key_size)),
         key_gain_(spec.key_size, 1.0F / std::sqrt(static_cast<float>(spec.key_size))) {}
 
@@ -98,7 +99,8 @@ class GatedDelta final : public Mixer {
     pass.apply_linears(outputs.all(), input, pass.rows);
   }
 
-  /// Queries, keys and values past their convolution; queries and keys of length 1 and 1/sqrt(key_size).
+  /// Applies the convolution to queries, keys and values, and normalizes queries and keys: to length 1, queries to
+  /// 1/sqrt(key_size).
   void convolve(const BlockPass& pass, const Rows& rows) const {
     const GatedDeltaSpec& spec = delta_of(pass.layer);
     convolve_activated(pass, convolution_, spec.channels(), rows.projected, rows.mixed);
@@ -127,7 +129,7 @@ class GatedDelta final : public Mixer {
     });
   }
 
-  /// The heads' memories along their sequences' tokens.
+  /// Runs the memories of all heads along the tokens of their sequences.
   void follow(const BlockPass& pass, const Rows& rows, float* outputs) const {
     const GatedDeltaSpec& spec = delta_of(pass.layer);
     const std::size_t width = spec.value_heads * spec.value_size;

@@ -22,7 +22,7 @@ void rotate(const LayerSpec& layer, const HeadRow& layout, float* rows, std::siz
                 cos.data(), sin.data());
 }
 
-/// Whether sinks need queries of their own: the cache rolls, and its first tokens keep positions that do not move.
+/// Returns whether the sinks need queries of their own: in a rolling cache the first tokens keep their positions.
 bool has_sink_queries(const BlockPass& pass) {
   return !pass.angles.slot_cos.empty();
 }
@@ -73,7 +73,7 @@ void apply_output_gate(const AttentionSpec& spec, const float* gates, std::size_
   }
 }
 
-/// Forbids the folds that the output gate stops, and adds to the others' reasons why they pass it.
+/// Excludes the folds that the output gate prevents, and adds to the reasons of the others why they pass it.
 void add_gate(const AttentionSpec& attention, ValuePath& path) {
   path.bias = {false, attention.head_gates
                           ? "the output gate multiplies it, differently for every token"
@@ -190,8 +190,8 @@ void HeadAttention::norm_and_rotate_heads(const BlockPass& pass, const HeadRow& 
     scale_queries_by_position(pass, pass.activations.sink_queries.data(), layout.keys, layout.keys);
 }
 
-/// Puts the batch's keys and values into the sequences' caches. Each is one thread's, unless one has most of the
-/// tokens: then they follow each other, and all threads share a sequence's.
+/// Appends the batch's keys and values to the sequences' caches. Each sequence is processed by one thread, unless one
+/// sequence has most of the tokens: then sequences follow each other, and all threads process each.
 void HeadAttention::append(const BlockPass& pass, const HeadRow& layout) const {
   constexpr std::size_t kOperationsOfAValue = 16;
   const kernels::KeyBias bias = key_bias(pass);
@@ -219,7 +219,7 @@ void HeadAttention::append(const BlockPass& pass, const HeadRow& layout) const {
   failure.rethrow();
 }
 
-/// Returns how many rows of attention_output it wrote.
+/// Computes attention and returns how many rows of attention_output it wrote.
 std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) const {
   const AttentionSpec& spec = *pass.layer.attention();
   BlockActivations& a = pass.activations;

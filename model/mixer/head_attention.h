@@ -1,4 +1,4 @@
-// Attention over heads, however their queries, keys and values come about.
+// The common part of all kinds of attention, after queries, keys and values have been computed.
 #ifndef BALLAST_MODEL_MIXER_HEAD_ATTENTION_H_
 #define BALLAST_MODEL_MIXER_HEAD_ATTENTION_H_
 
@@ -16,11 +16,11 @@
 
 namespace ballast::model {
 
-/// Queries, keys and values as the cache has them, and their places in a row: queries of all heads, then keys, then
+/// The layout of a row of queries, keys and values as the cache stores them: queries of all heads, then keys, then
 /// values, unless keys contain them.
 struct HeadRow {
-  /// Keys are rotated from `rotary_offset` on, and so are queries, which are as large. Where the cache is another
-  /// layer's, a row has queries alone.
+  /// Keys and queries, which have the same size, are rotated from `rotary_offset` on. If the layer reads another
+  /// layer's cache, a row contains only queries.
   HeadRow(std::size_t query_heads, const CacheShape& shape, std::size_t rotary_offset, bool own_cache = true)
       : heads(query_heads),
         cache(shape),
@@ -39,7 +39,7 @@ struct HeadRow {
   std::size_t size;
 };
 
-/// What plain and latent attention have in common: norms and rotation of queries and keys, the cache, the output gate
+/// The common part of plain and latent attention: norms and rotation of queries and keys, the cache, the output gate
 /// and the output projection.
 class HeadAttention : public Mixer {
  public:
@@ -60,10 +60,10 @@ class HeadAttention : public Mixer {
   /// values.
   virtual float* values_of_heads(const BlockPass& pass, std::size_t rows) const;
 
-  /// Returns the part that all keys share except for their rotation, which INT8 caches leave out.
+  /// Returns the bias of all keys, which INT8 caches leave out because only its rotation differs between keys.
   virtual kernels::KeyBias key_bias(const BlockPass& pass) const = 0;
 
-  /// The linears that read the block's input end with the output gate, if there is one.
+  /// Adds the output gate, if there is one, as the last linear that reads the block's input.
   void add_output_gate(LinearOutputs& outputs, BlockActivations& activations) const;
 
   bool has_head_norms() const { return !query_norm_.gain.empty(); }

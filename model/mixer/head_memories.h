@@ -47,20 +47,20 @@ struct GatedRows {
   float* gates = nullptr;
 };
 
-/// Ends Mixer::forward: adds the output projection of the gated rows to hidden and returns the rows of hidden that go
-/// on. `gated` makes a row from those of `rows`, of which only the wanted ones are left when it is called.
+/// Completes Mixer::forward: adds the output projection of the gated rows to hidden, and returns the rows of hidden
+/// that continue. `gated` makes a row from those of `rows`; when it is called, only the wanted rows are left.
 std::size_t add_gated_outputs(const BlockPass& pass, const GatedRows& rows, const kernels::RowSource& gated,
                               const Linear& projection, float* hidden);
 
 /// Returns rates that are stored as logarithms.
 std::vector<float> decay_rates(const std::vector<float>& logarithms);
 
-/// RoleRow::read_by_linears_only of a norm before the gate.
+/// Implements RoleRow::read_by_linears_only for a norm before the gate.
 inline FoldLegality read_after_gate(const ModelSpec& /*spec*/, const LayerSpec& /*layer*/) {
   return {true, "a gate multiplies it by element, then only a linear reads it"};
 }
 
-/// Returns the row of a linear that says how a memory changes.
+/// Returns the row of a linear that controls how a memory changes, with the flag that keeps it in F32.
 constexpr RoleRow in_float32(RoleRow row) {
   row.needs_float32 = true;
   return row;

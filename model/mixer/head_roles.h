@@ -1,4 +1,4 @@
-// Rows of the role table that plain and latent attention have in common.
+// Rows of the role table that plain and latent attention share.
 #ifndef BALLAST_MODEL_MIXER_HEAD_ROLES_H_
 #define BALLAST_MODEL_MIXER_HEAD_ROLES_H_
 
@@ -16,12 +16,12 @@ inline bool has_head_norms(const ModelSpec& /*spec*/, const LayerSpec& layer) {
   return layer.attention()->query_key_norm.has_value();
 }
 
-/// A layer that reads another's keys has neither keys nor values.
+/// Returns whether a layer has keys and values of its own, instead of reading another layer's.
 inline bool has_own_keys(const ModelSpec& /*spec*/, const LayerSpec& layer) {
   return !layer.attention()->keys_of;
 }
 
-/// Gains for one head, or for each of `heads` of the attention.
+/// Returns the shape of gains for one head, or for each of `heads` of the attention.
 template <std::size_t AttentionSpec::* heads>
 MatrixShape head_gains(const ModelSpec& /*spec*/, const LayerSpec& layer) {
   const AttentionSpec& attention = *layer.attention();
@@ -47,7 +47,8 @@ inline NormSpec head_norm(const ModelSpec& spec, const LayerSpec& layer) {
   return norm;
 }
 
-/// Queries and keys meet in the score, so no linear can take the gains of their norms.
+/// Returns why gains of head norms are not folded: queries and keys are multiplied with each other, so no linear can
+/// take the gains.
 inline FoldLegality head_norm_reader(const ModelSpec& /*spec*/, const LayerSpec& layer) {
   const AttentionSpec& attention = *layer.attention();
   if (attention.rope && !attention.query_key_norm->after_rotation) {
@@ -104,7 +105,7 @@ inline constexpr RoleRow kAttentionOutputRow = {
     .writes_stream = true,
     .after_mixing = true};
 
-/// Attention's weights mix the values of all tokens, head by head: MixerKind::value_path of both kinds.
+/// Implements MixerKind::value_path for both kinds: attention's weights mix the values of all tokens, head by head.
 ValuePath value_path_of_heads(const LayerSpec& layer);
 
 }  // namespace ballast::model

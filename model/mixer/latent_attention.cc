@@ -128,7 +128,7 @@ class LatentAttention final : public HeadAttention {
     join_rows(pass, layout);
   }
 
-  /// Into the latent vectors; queries that have none, straight.
+  /// Projects the input to the latent vectors, or directly to queries if these have no latent vector.
   void project_down(const BlockPass& pass, const LinearRows& input) const {
     const LatentAttentionSpec& sizes = *pass.layer.latent();
     BlockActivations& a = pass.activations;
@@ -144,8 +144,8 @@ class LatentAttention final : public HeadAttention {
     pass.apply_linears(down.all(), input, pass.rows);
   }
 
-  /// Queries in the place of latent vectors, and the latent vectors; after each the part that is rotated later. A bias
-  /// of the keys would add the same to all scores of a query and is left out.
+  /// Moves queries, which replace their latent vectors, and the latent vectors into rows; each is followed by the part
+  /// that is rotated later. A bias of the keys would add the same to all scores of a query and is left out.
   void join_rows(const BlockPass& pass, const HeadRow& layout) const {
     const BlockActivations& a = pass.activations;
     const std::size_t heads = layout.heads, rank = layout.cache.value_size, key_size = layout.cache.key_size;
@@ -180,12 +180,12 @@ class LatentAttention final : public HeadAttention {
   kernels::KeyBias key_bias(const BlockPass& /*pass*/) const override { return {}; }
 
   std::optional<Linear> query_down_;
-  Norm query_down_norm_;  ///< its gain is empty where queries have no latent vector
+  Norm query_down_norm_;  ///< without a gain if queries have no latent vector
   Linear key_value_down_;
   Norm key_value_down_norm_;
   Linear key_position_;
   Linear query_;
-  Linear key_, value_;  ///< their values are those of the next two
+  Linear key_, value_;  ///< their values are in the next two members
   HeadMatrices key_heads_, value_heads_;
 };
 

@@ -119,7 +119,7 @@ class Mamba2 final : public Mixer {
     });
   }
 
-  /// The heads' memories along their sequences' tokens.
+  /// Runs the memories of all heads along the tokens of their sequences.
   void follow(const BlockPass& pass, const Rows& rows, float* outputs) const {
     const Mamba2Spec& spec = mamba_of(pass.layer);
     follow_heads(pass, spec.heads, 2 * spec.state_size * spec.head_size, [&](const HeadRun& run) {

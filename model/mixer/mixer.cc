@@ -13,7 +13,7 @@ namespace ballast::model {
 
 namespace {
 
-/// Kinds from outside.
+/// Returns the registered kinds.
 std::vector<const MixerKind*>& registered() {
   static std::vector<const MixerKind*> kinds;
   return kinds;

@@ -1,4 +1,4 @@
-// What of a layer lets the tokens of a sequence see each other: attention, or something recurrent.
+// The part of a layer that moves information between the tokens of a sequence: attention, or a recurrence.
 #ifndef BALLAST_MODEL_MIXER_MIXER_H_
 #define BALLAST_MODEL_MIXER_MIXER_H_
 
@@ -49,13 +49,13 @@ struct MixerKind {
 
   std::unique_ptr<const Mixer> (*assemble)(const ModelSpec&, std::size_t layer, const BlockParts&) = nullptr;
 
-  /// Keys and values that a token leaves in the layer's cache; null: none.
+  /// Returns the shape of the keys and values that a token adds to the layer's cache; null: none.
   CacheShape (*cache_shape)(const LayerSpec&) = nullptr;
 
   /// Creates the initial state of a sequence in a layer, other than keys and values; null: none.
   std::unique_ptr<MixerState> (*make_state)(const ModelSpec&, std::size_t layer) = nullptr;
 
-  /// Whether some of its projections' channels first pass a short convolution.
+  /// Whether some of its projections' channels pass a short convolution first.
   bool convolves = false;
 
   /// Returns which folds pass through it; null if none can.
@@ -65,16 +65,16 @@ struct MixerKind {
 /// Returns the kind that a layer's spec names. Throws Error for a name that was not registered.
 const MixerKind& mixer_kind(const LayerSpec& layer);
 
-/// Makes a kind known, at the start of a program: `kind` must outlive it. Not thread-safe. Throws Error when its name
-/// or one of its roles (registered_role) is another kind's.
+/// Registers a kind at the start of a program; `kind` must outlive its use. Not thread-safe. Throws Error if its name
+/// or one of its roles (registered_role) belongs to another kind.
 void register_mixer(const MixerKind& kind);
 
 void for_each_mixer_kind(const std::function<void(const MixerKind&)>& visit);
 
-/// MixerKind::value_path of a layer, if it has one.
+/// Returns MixerKind::value_path of a layer, if it has one.
 std::optional<ValuePath> value_path(const LayerSpec& layer);
 
-/// MixerKind::cache_shape of a layer; no heads where it has none.
+/// Returns MixerKind::cache_shape of a layer; without heads if it has none.
 CacheShape cache_shape(const LayerSpec& layer);
 
 }  // namespace ballast::model

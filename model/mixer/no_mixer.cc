@@ -1,4 +1,4 @@
-// The mixer of layers that have none: their MLP is all that they are.
+// The mixer of layers without a mixer, which are an MLP alone.
 #include <memory>
 
 #include "model/forward/forward_parts.h"

@@ -1,4 +1,4 @@
-// Attention and Mamba 2 side by side, as Falcon-H1 has them: both read the block's input.
+// Attention and Mamba 2 in parallel, as in Falcon-H1: both read the block's input.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -28,7 +28,7 @@ class ParallelMixers final : public Mixer {
 
   std::size_t forward(const BlockPass& pass, const LinearRows& input, float* hidden) const override {
     const LinearRows rows = input.in_memory(pass.tokens);  // both read them, and the first one changes hidden
-    // Only the second may leave rows out: it moves those of hidden that stay.
+    // Only the second may drop rows, because it moves the rows of hidden that stay.
     ForwardOptions all = pass.options;
     all.wanted_only = false;
     const BlockPass whole = {.spec = pass.spec,
@@ -52,7 +52,7 @@ std::unique_ptr<const Mixer> assemble(const ModelSpec& spec, std::size_t layer, 
   return std::make_unique<ParallelMixers>(spec, layer, parts);
 }
 
-/// First all that reads the block's input, so that it is one input of the forward pass.
+/// Returns the rows of both kinds.
 std::vector<RoleRow> roles_of_both() {
   std::vector<RoleRow> rows(kAttention.roles.begin(), kAttention.roles.end());
   rows.insert(rows.end(), kMamba2.roles.begin(), kMamba2.roles.end());

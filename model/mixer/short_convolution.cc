@@ -1,5 +1,5 @@
-// LFM2's gated short convolution: of the block's input's three projections one is convolved over a few tokens, after
-// one gate and before the other.
+// LFM2's gated short convolution: one of three projections of the block's input is convolved over a few tokens. Another
+// one multiplies it before the convolution, and the third multiplies the result.
 #include <array>
 #include <memory>
 

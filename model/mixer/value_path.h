@@ -1,5 +1,5 @@
-// Which folds pass through a mixer: defined by the mixer, used by the passes of a conversion and by the page that
-// explains them. The proofs are in docs/folds.md.
+// Which folds pass through a mixer: defined by the mixer, used by the passes of a conversion and by `convert
+// --explain`. The proofs are in docs/folds.md.
 #ifndef BALLAST_MODEL_MIXER_VALUE_PATH_H_
 #define BALLAST_MODEL_MIXER_VALUE_PATH_H_
 
@@ -10,14 +10,14 @@
 
 namespace ballast::model {
 
-/// Whether a fold keeps a model's function.
+/// Whether a fold preserves a model's function.
 struct FoldLegality {
   bool legal = false;
-  std::string reason;  ///< why, or why not, as a user may read it
+  std::string reason;  ///< why it does or does not, for users
 };
 
-/// The way of values through a mixer: channels that the rows of one linear write and that its output projection's
-/// columns read in the same order, head by head. `sharing` neighbouring heads of the output read one head of values.
+/// The path of values through a mixer: the rows of one linear write channels that the columns of its output projection
+/// read in the same order, head by head. `sharing` neighbouring heads of the output read one head of values.
 struct ValuePath {
   Role value{};
   Role output{};

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kSampledRows = 32;
 constexpr std::size_t kCodes = 256;
 
-/// Squared distances between neighbouring codes, by code.
+/// Sums of squared distances between neighbouring codes, indexed by code.
 using SquaredSteps = std::array<double, kCodes>;
 
 double squares(std::span<const float> values) {
@@ -40,8 +40,9 @@ void add_steps(const kernels::CodeLayout& form, const kernels::QuantizedRow& row
   }
 }
 
-/// The mean square of what is even over the values that are nearest to each code is a twelfth of their width's. Codes
-/// that never occur stand for none: a table's are farther apart.
+/// Returns the estimated sum of squared errors. Values that are spread evenly over the interval that rounds to a code
+/// have a mean squared error of a twelfth of the interval's squared width. Codes that never occur do not count as
+/// neighbours: the codes of a table are farther apart.
 double even_error(const SquaredSteps& steps) {
   std::vector<std::size_t> codes;
   for (std::size_t code = 0; code < kCodes; ++code) {
@@ -58,7 +59,7 @@ double even_error(const SquaredSteps& steps) {
   return error;
 }
 
-/// The sampled rows alone.
+/// Returns a matrix of the given rows alone.
 kernels::QuantizedMatrix sample(const StoredCodes& codes, const std::vector<std::size_t>& rows) {
   kernels::CodeLayout form = codes.form;
   form.rows = rows.size();
@@ -127,7 +128,7 @@ RelativeError estimated_rounding(const StoredCodes& codes) {
 
 RoundedBlocks rounded_blocks(const ModelSource& source) {
   RoundedBlocks found;
-  // Looking at the codes of other checkpoints reads their scales.
+  // In other checkpoints, looking at the codes would read their scales.
   if (source.checkpoint().kind() != files::Checkpoint::Kind::kGguf) return found;
   const ModelSpec& spec = source.spec();
   for (const Role role : outer_roles(spec)) {

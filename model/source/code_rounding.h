@@ -1,4 +1,4 @@
-// What rounding to codes has cost a model that others rounded, and what it costs where ballast rounds them again.
+// Estimates the errors of matrices that are already rounded, and those of rounding them to INT8 when they are loaded.
 #ifndef BALLAST_MODEL_SOURCE_CODE_ROUNDING_H_
 #define BALLAST_MODEL_SOURCE_CODE_ROUNDING_H_
 
@@ -11,38 +11,40 @@
 
 namespace ballast::model {
 
-/// How far rounded values are from what they were.
+/// Errors of rounded values relative to the values before rounding.
 struct RelativeError {
-  double error = 0;   ///< sum of squares
-  double energy = 0;  ///< the same of the values
+  double error = 0;   ///< sum of squared errors
+  double energy = 0;  ///< sum of squared values
 
   RelativeError& operator+=(const RelativeError& other);
-  double ratio() const;  ///< of root mean squares; 0 without values
+  double ratio() const;  ///< ratio of the root mean squares; 0 without values
 };
 
-/// "4.3 %"
+/// Formats a ratio: "4.3 %".
 std::string percent_text(double ratio);
 
-/// Of `rows` rows, an even sample: enough to estimate errors.
+/// Returns the indices of an even sample of `rows` rows, at most 32: enough to estimate errors.
 std::vector<std::size_t> sampled_rows(std::size_t rows);
 
-/// What a matrix's codes have likely cost: what it was made of is not known, but lay, about evenly, between the values
-/// that codes have. By an even sample of its rows. Precondition: the codes are exact.
+/// Estimates the error of the codes of a matrix against the unknown values that were rounded to them, which are assumed
+/// to be spread evenly between the values of neighbouring codes. Looks at an even sample of rows. Precondition: the
+/// codes are exact.
 RelativeError estimated_rounding(const StoredCodes& codes);
 
-/// Matrices of blocks that no form holds exactly: as integers they are rounded a second time.
+/// Matrices in GGUF blocks whose values no layout of the kernels holds exactly: they are rounded a second time, to
+/// INT8.
 struct RoundedBlocks {
   std::size_t matrices = 0;
-  std::string type;  ///< of the first
+  std::string type;  ///< of the first matrix
   std::uint64_t file_bytes = 0;
   std::uint64_t bytes = 0;  ///< in memory
-  RelativeError error;      ///< by an even sample of rows
+  RelativeError error;      ///< estimated from an even sample of rows
 
-  /// One line.
+  /// Returns a summary in one line.
   std::string text() const;
 };
 
-/// A model's. Throws Error.
+/// Finds these matrices in a model; there are none in files other than GGUFs. Throws Error.
 RoundedBlocks rounded_blocks(const ModelSource& source);
 
 }  // namespace ballast::model

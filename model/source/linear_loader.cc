@@ -15,7 +15,7 @@ namespace ballast::model {
 
 namespace {
 
-/// Bytes of a matrix that is repacked which are in memory as the file's pages, too.
+/// When a matrix is repacked, its pages of the file are released each time this many bytes have been read.
 constexpr std::size_t kBytesHeldTwice = 1 << 20;
 
 }  // namespace
@@ -110,7 +110,7 @@ bool LinearLoader::can_keep_codes(const MatrixLocation& matrix, Role role) const
 std::optional<Linear> LinearLoader::linear_of_codes(Role role, std::size_t layer, std::size_t expert) const {
   if (code_activations_ == ActivationType::kFloat) return {};
   const std::optional<StoredCodes> codes = stored_codes(role, layer, expert);
-  // With INT16 inputs, matrices whose values INT8 codes would round run as floats.
+  // With INT16 activations, matrices whose values INT8 codes would round are multiplied in floats.
   if (!codes || (!codes->exact && code_activations_ == ActivationType::kInt16)) return {};
   std::atomic<bool> finite = true;
   kernels::QuantizedMatrix matrix(codes->form, [&](std::size_t row, kernels::QuantizedRow& dst) {
@@ -138,7 +138,7 @@ std::optional<kernels::FloatMatrix> LinearLoader::mapped_floats(const MatrixLoca
   const auto [rows, cols] = matrix_shape(locator_.spec(), layer, role);
   const TensorView view = locator_.checked_matrix(matrix, cols);
   const bool plain = view.dtype == DType::kF32 || view.dtype == DType::kF16 || view.dtype == DType::kBF16;
-  // Rows that are consecutive in the file can be read in place.
+  // Rows that are consecutive in the file can be multiplied where they are.
   const bool in_order = std::ranges::adjacent_find(
                             matrix.rows, [](std::size_t a, std::size_t b) { return b != a + 1; }) == matrix.rows.end();
   if (!plain || !in_order || !matrix.cols.empty() || matrix.transposed || locator_.changes_weights(role)) return {};

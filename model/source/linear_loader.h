@@ -20,9 +20,9 @@
 
 namespace ballast::model {
 
-/// Rows of a matrix as codes.
+/// Codes of a matrix, read row by row.
 struct StoredCodes {
-  std::string type;  ///< of what is stored: "Q4_K", "GPTQ int4-g128"
+  std::string type;  ///< name of the stored type: "Q4_K", "GPTQ int4-g128"
   kernels::CodeLayout form;
   bool exact = true;  ///< false: no layout of the kernels holds the values exactly, and they are rounded to `form`
 
@@ -31,11 +31,11 @@ struct StoredCodes {
   std::function<void(std::size_t row, float* dst)> decode{};  ///< writes the exact values; null where codes are exact
 };
 
-/// One module's matrix that another program quantized.
+/// A module that another program quantized.
 struct ForeignModule {
   formats::CodecTensors tensors;
   std::uint64_t weights = 0;
-  bool keeps_codes = false;  ///< else it is decoded to floats where inputs become integers, too
+  bool keeps_codes = false;  ///< false: the matrix is decoded to floats, even when inputs are quantized
 };
 
 /// Thread-safe, except for the functions that set something. Locator and decoder must outlive it.
@@ -54,16 +54,18 @@ class LinearLoader {
   std::map<std::string, ForeignModule> foreign_modules() const;
 
  private:
-  /// Return a linear with integer weights: ballast's own, or codes of another program. Empty where it has none.
+  /// Return a linear with integer weights, from ballast's files or from another program's codes, or nullopt if the
+  /// matrix has none.
   std::optional<Linear> quantized_linear(Role role, std::size_t layer, std::size_t expert) const;
   std::optional<Linear> linear_of_codes(Role role, std::size_t layer, std::size_t expert) const;
 
-  /// Return the codes of a matrix in a GGUF's blocks, or in another program's format; empty where it has none.
+  /// Return the codes of a matrix in GGUF blocks, or in another program's format, or nullopt if kernels cannot use
+  /// them.
   std::optional<StoredCodes> block_codes(const MatrixLocation& matrix, std::size_t rows, std::size_t cols) const;
   std::optional<StoredCodes> codec_codes(const MatrixLocation& matrix, std::size_t rows, std::size_t cols) const;
   bool can_keep_codes(const MatrixLocation& matrix, Role role) const;
 
-  /// Returns a view of a plain matrix that can be multiplied where it is in the file; empty where it cannot.
+  /// Returns a view of a matrix of floats that can be multiplied where it is in the file, or nullopt.
   std::optional<kernels::FloatMatrix> mapped_floats(const MatrixLocation& matrix, Role role, std::size_t layer) const;
   void add_module(Role role, std::size_t layer, std::size_t expert,
                   std::map<std::string, ForeignModule>& modules) const;

@@ -116,7 +116,7 @@ void set_order(const StorageLayout& layout, const LayerSpec& layer, Role role, s
   if (rope_is_interleaved(layout, layer, role)) take_in_order(undo_rope_interleaving(layer, role, rows), stored.rows);
 }
 
-/// llama.cpp stores the projections of a latent vector to keys and values head by head, the keys' part transposed.
+/// llama.cpp stores the projections from a latent vector to keys and values head by head, those to keys transposed.
 void set_heads(const LayerSpec& layer, Role role, const files::Checkpoint& checkpoint, MatrixLocation& stored) {
   if (layer.latent() == nullptr || (role != Role::kKey && role != Role::kValue)) return;
   if (checkpoint.tensor(stored.weight()).shape.size() < 3) return;
@@ -128,7 +128,7 @@ void set_heads(const LayerSpec& layer, Role role, const files::Checkpoint& check
 bool has_stored_rows(const StorageLayout& layout, const MatrixLocation& stored, const files::Checkpoint& checkpoint) {
   if (stored.foreign) return layout.codec->stored_rows(checkpoint, stored.module) == stored.stored_rows;
   const Shape shape = checkpoint.tensor(stored.weight()).shape;
-  if (stored.heads > 0) return true;  // has no other rows than its own
+  if (stored.heads > 0) return true;  // such a tensor has no rows of other roles
   const std::size_t first = stored.slices > 0 ? 1 : 0;
   return shape.size() == first + (stored.mxfp4 ? 3 : 2) &&  // an MXFP4 row has blocks of bytes
          shape[first + (stored.transposed ? 1 : 0)] == static_cast<std::int64_t>(stored.stored_rows);
@@ -216,7 +216,7 @@ std::string find_vector(const StorageLayout& layout, const files::Checkpoint& ch
                         const std::string& suffix, std::size_t layer, std::size_t head) {
   const Architecture& architecture = *layout.architecture;
   const auto names = stored_names(architecture, role, layout.gguf, layer, head);
-  // The first checkpoints of BERT were translated from TensorFlow, names included.
+  // The first checkpoints of BERT were converted from TensorFlow and kept its names.
   const std::string old_suffix = suffix == "weight" ? "gamma" : "beta";
   for (const std::string& module : names) {
     for (const std::string& candidate : with_all_prefixes(architecture, module)) {

@@ -15,28 +15,28 @@
 namespace ballast::model {
 
 struct MatrixLocation {
-  std::string module;             ///< the tensor's name before ".weight"
-  bool bare = false;              ///< the tensor's name is the module's, without ".weight"
-  bool foreign = false;           ///< several tensors, which the layout's codec reads; always [outputs, inputs]
-  bool mxfp4 = false;             ///< two tensors, "_blocks" and "_scales", always [outputs, inputs]
-  std::size_t slices = 0;         ///< matrices in the tensor, one for each expert; 0: it is one itself
-  std::size_t slice = 0;          ///< which of them
-  std::size_t heads = 0;          ///< of a tensor [heads, outputs, inputs] that is one matrix; 0: it has two dimensions
+  std::string module;      ///< the tensor's name before ".weight"
+  bool bare = false;       ///< the tensor's name is the module's, without ".weight"
+  bool foreign = false;    ///< the matrix is several tensors, which the layout's codec reads; always [outputs, inputs]
+  bool mxfp4 = false;      ///< the matrix is two tensors, "_blocks" and "_scales", always [outputs, inputs]
+  std::size_t slices = 0;  ///< number of matrices in the tensor, one for each expert; 0: the tensor is one matrix
+  std::size_t slice = 0;   ///< index of this matrix among them
+  std::size_t heads = 0;   ///< if not 0, the matrix is a tensor [heads, outputs, inputs]
   std::size_t stored_rows = 0;    ///< outputs of the whole tensor
   bool transposed = false;        ///< stored [inputs, outputs], each head by itself
   std::vector<std::size_t> rows;  ///< the tensor's row for each row of the role; empty: all, as they are
-  std::vector<std::size_t> cols;  ///< the same of columns
+  std::vector<std::size_t> cols;  ///< the tensor's column for each column of the role; empty: all, as they are
 
-  std::string weight() const;  ///< names of the tensors
-  std::string scales() const;  ///< of mxfp4
+  std::string weight() const;  ///< name of the tensor of weights or blocks
+  std::string scales() const;  ///< name of the tensor of MXFP4 scales
   std::string bias() const;
 };
 
-/// How a checkpoint names and lays out its tensors.
+/// The names and the layout of a checkpoint's tensors.
 struct StorageLayout {
   const Architecture* architecture = nullptr;
   bool gguf = false;
-  const formats::CodecReader* codec = nullptr;  ///< reads what other programs quantized; null: they did not
+  const formats::CodecReader* codec = nullptr;  ///< for matrices that another program quantized, or null
   bool written_by_ballast = false;  ///< every role has a tensor of its own, rows in the order of the forward pass
 };
 
@@ -46,8 +46,8 @@ struct StorageLayout {
 MatrixLocation find_matrix(const StorageLayout& layout, const ModelSpec& spec, const files::Checkpoint& checkpoint,
                            Role role, std::size_t layer, std::size_t expert);
 
-/// Returns the full name of a norm's gain ("weight") or bias ("bias"), or of a role that is a vector (no suffix); of
-/// one that is stored head by head, that of head `head`.
+/// Returns the full name of a norm's gain ("weight") or bias ("bias"), or of a role that is a vector (no suffix). If it
+/// is stored head by head, the name is that of head `head`.
 std::string find_vector(const StorageLayout& layout, const files::Checkpoint& checkpoint, Role role,
                         const std::string& suffix, std::size_t layer, std::size_t head = 0);
 
@@ -62,7 +62,8 @@ std::vector<std::size_t> head_channel_order(const StorageLayout& layout, const L
 std::vector<std::size_t> stored_row_order(const StorageLayout& layout, const LayerSpec& layer, Role role,
                                           std::size_t rows);
 
-/// Returns "layers.0.mlp.down_proj" + ".weight". A module that ends in an underscore takes no dot.
+/// Returns the name of a module's tensor: "layers.0.mlp.down_proj" + ".weight". A module whose name ends in an
+/// underscore gets no dot.
 std::string tensor_name(const std::string& module, const std::string& suffix);
 
 }  // namespace ballast::model

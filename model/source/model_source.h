@@ -44,8 +44,7 @@ class ModelSource {
   const nlohmann::json& config() const { return locator_.config(); }
   const std::optional<QuantizationConfig>& quantization() const { return locator_.quantization(); }
 
-  /// Returns the modules that another program than ballast quantized, by their names in the checkpoint. Reads scales.
-  /// Throws Error.
+  /// Returns the modules that another program quantized, by their names in the checkpoint. Reads scales. Throws Error.
   std::map<std::string, ForeignModule> foreign_modules() const { return loader_.foreign_modules(); }
 
   /// Returns the ids of tokens that calibration found to carry massive activations, -1 for the first token of a text,
@@ -55,21 +54,21 @@ class ModelSource {
   /// Returns the tokens that are in the cache before every sequence; mostly none.
   const std::vector<int>& prefix_tokens() const { return locator_.prefix_tokens(); }
 
-  /// Returns how many tokens fit, those of the prefix not counted.
+  /// Returns how many tokens fit into the context after the prefix.
   std::size_t context_length() const { return locator_.context_length(); }
 
   /// Switches to the longer context, with its rotation, where `tokens` do not fit the model's own context and there is
-  /// a longer one. Call it before a model is made of this.
+  /// a longer one. Must be called before a model is made of this source.
   void lengthen_for(std::size_t tokens) { locator_.lengthen_for(tokens); }
 
-  /// Sets how linears in floats are multiplied. To be called before a model is made of this. Throws Error as
+  /// Sets how linears in floats are multiplied. Must be called before a model is made of this source. Throws Error as
   /// check_compute_options does.
   void set_compute(const ComputeOptions& options) { loader_.set_compute(options); }
   const ComputeOptions& compute() const { return loader_.compute(); }
 
-  /// Sets what the inputs of matrices in a GGUF's blocks, or of another program's quantization, become: with integers,
-  /// linears keep the codes where kernels multiply them; with kFloat, as at the start, all such linears are decoded. To
-  /// be called before a model is made of this.
+  /// Sets how the inputs of matrices in GGUF blocks, or in another program's format, are quantized: with an integer
+  /// type, linears keep the codes if kernels can multiply them; with kFloat, the default, all such linears are decoded.
+  /// Must be called before a model is made of this source.
   void set_code_activations(ActivationType type) { loader_.set_code_activations(type); }
 
   /// Returns the Hugging Face name of a role's module as ballast writes it: "model.layers.3.mlp.up_proj".
@@ -92,13 +91,13 @@ class ModelSource {
   BlockParts parts(std::size_t layer = 0) const;
   BlockWeights block(std::size_t layer) const;
 
-  /// Returns a matrix of ballast's integers as it is stored; null when it is plain. Valid as long as this.
+  /// Returns a matrix that ballast quantized, as it is stored, or null for any other matrix. Valid as long as this.
   std::unique_ptr<const formats::StoredQuantizedTensor> quantized_tensor(Role role, std::size_t layer = 0,
                                                                          std::size_t expert = 0) const {
     return loader_.quantized_tensor(role, layer, expert);
   }
 
-  /// Whether another program rounded a matrix. Precondition: ballast did not.
+  /// Returns whether another program rounded a matrix. Precondition: ballast did not.
   bool is_rounded(Role role, std::size_t layer = 0, std::size_t expert = 0) const {
     return locator_.is_rounded(role, layer, expert);
   }
@@ -109,7 +108,7 @@ class ModelSource {
     return loader_.stored_codes(role, layer, expert);
   }
 
-  /// Returns a plain matrix, or one that another program quantized, in F32. Precondition: ballast did not quantize it.
+  /// Returns the values of a matrix that ballast did not quantize, in F32.
   FloatWeights float_weights(Role role, std::size_t layer = 0, std::size_t expert = 0) const {
     return decoder_.float_weights(role, layer, expert);
   }
@@ -119,16 +118,16 @@ class ModelSource {
     return decoder_.bias(role, layer, expert);
   }
 
-  /// Tells the operating system that the pages of the tensor that holds a matrix, or of all of a block's, are not
-  /// needed for now.
+  /// Advises the operating system that the pages of a matrix's tensor, or of all tensors of a block, are not needed for
+  /// now.
   void release(Part part, std::size_t layer) const { locator_.release(part, layer); }
   void release_block(std::size_t layer) const { locator_.release_block(layer); }
 
-  /// Releases all blocks of codes in a GGUF, of which a loaded model has copies: reading one tensor maps the ends of
-  /// its neighbours, too.
+  /// Releases the pages of all blocks of codes in a GGUF, of which a loaded model has copies: reading one tensor also
+  /// maps the ends of its neighbours.
   void release_copied() const { locator_.release_copied(); }
 
-  /// Tells the operating system that the matrices of an expert are needed soon: it reads them while others are in use.
+  /// Advises the operating system to read the matrices of an expert while others are in use.
   void read_ahead(std::size_t layer, std::size_t expert) const { locator_.read_ahead(layer, expert); }
 
  private:

@@ -20,7 +20,7 @@ void check_prefix(const ModelSpec& spec, std::span<const int> tokens, const std:
                                ", which is not in the model's vocabulary of " + std::to_string(spec.vocab_size));
     }
   }
-  // A text of one token has nothing to predict.
+  // A text needs two tokens: with one there is nothing to predict.
   if (tokens.size() + 2 > spec.context_length) {
     throw Error(context, "a prefix of " + std::to_string(tokens.size()) + " tokens leaves no room for text in the " +
                              "model's context of " + std::to_string(spec.context_length));

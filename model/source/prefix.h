@@ -1,4 +1,4 @@
-// A fixed prefix: tokens before every sequence, in the cache.
+// Tokens that are in the cache before every sequence (a fixed prefix).
 #ifndef BALLAST_MODEL_SOURCE_PREFIX_H_
 #define BALLAST_MODEL_SOURCE_PREFIX_H_
 
@@ -17,8 +17,8 @@ inline constexpr const char* kPrefixTokensField = "prefix_tokens";
 /// Throws Error when the field is not a list of ids.
 std::vector<int> read_prefix_tokens(const files::JsonReader& config);
 
-/// Throws Error at `context` when a model cannot have these tokens in front of every sequence, or any: an encoder, ids
-/// that its vocabulary does not have, or so many that no text fits after them.
+/// Throws Error at `context` if a model cannot have these tokens before every sequence: it is an encoder, its
+/// vocabulary lacks one of the ids, or there are so many that no text fits after them.
 void check_prefix(const ModelSpec& spec, std::span<const int> tokens, const std::string& context);
 
 }  // namespace ballast::model

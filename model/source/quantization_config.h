@@ -1,4 +1,4 @@
-// How a directory that ballast wrote is quantized: config.json's `quantization_config`.
+// How a directory that ballast wrote is quantized: the field `quantization_config` of its config.json.
 #ifndef BALLAST_MODEL_SOURCE_QUANTIZATION_CONFIG_H_
 #define BALLAST_MODEL_SOURCE_QUANTIZATION_CONFIG_H_
 
@@ -13,22 +13,22 @@
 
 namespace ballast::model {
 
-/// Its `version`.
+/// The value of its field `version`.
 inline constexpr std::size_t kQuantizationVersion = 1;
 
 struct QuantizationConfig {
-  ActivationType activations = ActivationType::kInt16;  ///< before matrices of codes; kInt16 or kInt8
+  ActivationType activations = ActivationType::kInt16;  ///< of inputs of quantized matrices; kInt16 or kInt8
   bool activation_groups = false;
   std::set<std::string> int16_activation_modules;  ///< modules whose input is INT16 where `activations` is kInt8
-  std::map<std::string, WeightFormat> tensors;     ///< by module name; those that are not listed are plain
+  std::map<std::string, WeightFormat> tensors;     ///< formats by module name; other modules are not quantized
 
-  /// Returns what the input of a module becomes.
+  /// Returns the type to which the input of a module is quantized.
   ActivationType activations_of(const std::string& module) const {
     return int16_activation_modules.contains(module) ? ActivationType::kInt16 : activations;
   }
 };
 
-/// Throws Error for what this program does not write.
+/// Reads the field. Throws Error for a method, a version or a value that ballast does not write.
 QuantizationConfig read_quantization(const files::JsonReader& reader);
 
 }  // namespace ballast::model

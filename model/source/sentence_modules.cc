@@ -26,7 +26,7 @@ constexpr std::array kFlags = {
     "pooling_mode_cls_token",  "pooling_mode_mean_tokens",          "pooling_mode_lasttoken",
     "pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens"};
 
-/// A JSON file with the object that it holds.
+/// A JSON file and the object that it holds.
 struct ConfigFile {
   nlohmann::json json;
   std::string name;
@@ -37,7 +37,7 @@ struct ConfigFile {
   files::JsonReader reader() const { return {json, name}; }
 };
 
-/// The newer files name one kind, the older ones have a flag for each.
+/// Reads the kind of pooling: newer files name it, older ones have a flag for each kind.
 Pooling read_sentence_pooling(const files::JsonReader& config) {
   std::optional<Pooling> found;
   if (config.has("pooling_mode")) {
@@ -65,13 +65,13 @@ std::size_t read_most_tokens(const std::filesystem::path& directory) {
   return file.reader().has("max_seq_length") ? file.reader().size("max_seq_length") : 0;
 }
 
-/// The last part of its class's name.
+/// Returns the last part of the name of a module's class.
 std::string module_kind(const files::JsonReader& module) {
   const std::string type = module.text("type");
   return type.substr(type.rfind('.') + 1);
 }
 
-/// The folder of a module's files. As they are copied with the model, it lies beside modules.json.
+/// Returns the folder of a module's files. It must be beside modules.json, because it is copied with the model.
 std::string read_folder(const files::JsonReader& module) {
   const std::string folder = module.text("path");
   const bool plain = !folder.empty() && folder != "." && folder != ".." && folder.find('/') == std::string::npos;
@@ -103,7 +103,7 @@ TextDenseSpec read_dense(const std::filesystem::path& directory, const std::stri
 
 constexpr const char* kDenseFile = "model.safetensors";
 
-/// A tensor of a dense module, in floats.
+/// Returns the values of a tensor of a dense module.
 std::vector<float> read_tensor(const files::SafetensorsFile& file, const char* name, const Shape& shape) {
   const TensorView& view = file.tensor(name);
   const std::string context = file.path().string() + ": " + name;
@@ -132,7 +132,7 @@ Linear read_dense_linear(const std::filesystem::path& directory, const TextDense
   return linear;
 }
 
-/// Modules of a directory, in their order.
+/// Reads the modules of a directory in their order.
 class ModuleReader {
  public:
   explicit ModuleReader(const std::filesystem::path& directory)

@@ -1,4 +1,4 @@
-// The files beside a checkpoint that say how sentence-transformers makes vectors of texts with it.
+// The files beside a checkpoint that define how sentence-transformers computes vectors of texts with it.
 #ifndef BALLAST_MODEL_SOURCE_SENTENCE_MODULES_H_
 #define BALLAST_MODEL_SOURCE_SENTENCE_MODULES_H_
 
@@ -12,15 +12,16 @@
 
 namespace ballast::model {
 
-/// What modules.json in `directory` and the files that it names come to, for a model of `hidden_size`; empty without
-/// that file. Throws Error for modules that do something else.
+/// Reads modules.json in `directory` and the files that it names, for a model of `hidden_size`. Returns nullopt if
+/// there is no such file. Throws Error for modules that compute something else.
 std::optional<TextVectorSpec> read_sentence_modules(const std::filesystem::path& directory, std::size_t hidden_size);
 
-/// The files of a model with dense modules that say what is done, relative to its directory; none without any.
+/// Returns the files that define the modules of a model with dense modules, relative to its directory; empty for a
+/// model without dense modules.
 std::vector<std::filesystem::path> dense_module_files(const std::filesystem::path& directory,
                                                       const TextVectorSpec& spec);
 
-/// A model's dense modules, in floats. Immutable: any number of threads may use it.
+/// The dense modules of a model, with weights in floats. Immutable: any number of threads may use it.
 class TextDense {
  public:
   TextDense() = default;
@@ -30,12 +31,12 @@ class TextDense {
 
   bool empty() const { return specs_.empty(); }
 
-  /// Values of a vector that has passed all of them.
+  /// Returns the size of a vector after all modules.
   std::size_t output_size(std::size_t hidden_size) const {
     return specs_.empty() ? hidden_size : specs_.back().outputs;
   }
 
-  /// Turns a pooled vector into what follows it.
+  /// Applies all modules to a pooled vector.
   void apply(std::vector<float>& vector) const;
 
  private:

@@ -18,7 +18,7 @@ void multiply(double factor, std::vector<float>& values) {
   for (float& value : values) value = static_cast<float>(double{value} * factor);
 }
 
-/// Returns the matrix's own rows of `cols` values, out of all rows of its tensor.
+/// Returns the rows of a matrix out of all rows of its tensor, of `cols` values each.
 std::vector<float> own_rows(const MatrixLocation& matrix, std::size_t cols, std::vector<float> all) {
   if (!matrix.transposed && matrix.rows.empty() && matrix.cols.empty()) return all;
   const std::size_t rows = matrix.rows.empty() ? matrix.stored_rows : matrix.rows.size();
@@ -90,7 +90,7 @@ FloatWeights TensorDecoder::float_weights(Role role, std::size_t layer, std::siz
     formats::decode_mxfp4(view.bytes, locator_.checked_scales(matrix, cols).bytes, locator_.context(matrix.scales()),
                           all.data());
   } else {
-    // Pages of a vocabulary are released as they are read: its values alone take as much memory as everything else.
+    // The pages of a vocabulary are released as they are read: its values alone take as much memory as everything else.
     files::decode_floats(view, locator_.context(matrix.weight()), all.data(),
                          [&] { locator_.checkpoint().release(matrix.weight()); });
   }

@@ -1,4 +1,4 @@
-// Tables over tensors: those of all blocks that play the same part become one row.
+// Groups of tensors for tables: the tensors that have the same role in all blocks become one row.
 #ifndef BALLAST_MODEL_SOURCE_TENSOR_GROUPS_H_
 #define BALLAST_MODEL_SOURCE_TENSOR_GROUPS_H_
 
@@ -9,14 +9,15 @@
 
 namespace ballast::model {
 
-/// "model.layers.3.mlp.up_proj" -> "model.layers.*.mlp.up_proj".
+/// Replaces the index of the block: "model.layers.3.mlp.up_proj" becomes "model.layers.*.mlp.up_proj".
 std::string group_name(const std::string& tensor);
 
 /// Collects rows, which have at least a `name` and a count of `tensors`, in the order of their first tensor.
 template <typename Row>
 class GroupedTensors {
  public:
-  /// Adds one tensor's row. Rows of one group name that are `same_group` are one: `merge` adds the figures up.
+  /// Adds the row of one tensor. If a row of the same group name exists and `same_group` holds, `merge` adds the
+  /// figures to it.
   template <typename SameGroup, typename Merge>
   void add(Row row, const SameGroup& same_group, const Merge& merge) {
     row.name = group_name(row.name);

@@ -34,7 +34,7 @@ bool quantized_by_ballast(const files::JsonReader& config) {
   return config.json().value(method, nlohmann::json()) == "ballast";
 }
 
-/// Whether a checkpoint was saved from the class of transformers that gives hidden values: "Qwen3Model".
+/// Returns whether a checkpoint was saved from the class of transformers without a head, such as "Qwen3Model".
 bool is_bare_model(const files::JsonReader& config) {
   if (!config.has("architectures")) return false;
   const std::vector<std::string> names = config.at("architectures").strings();
@@ -57,7 +57,7 @@ TensorLocator::TensorLocator(const std::filesystem::path& path) : checkpoint_(fi
     const std::vector<int> ends = text::gguf_end_tokens(gguf);
     if (ends.size() > 1) config_["eos_token_id"] = ends;
     gguf_vectors = text_vectors_from_gguf(gguf, architecture_->gguf_architecture);
-    // Several families may share one name there.
+    // Several families may have the same name in a GGUF: the config.json made from it has the final one.
     architecture_ = &architecture_for_model_type(config_["model_type"].get<std::string>(), file);
   } else {
     config_ = checkpoint_->config();
@@ -90,7 +90,7 @@ TensorLocator::TensorLocator(const std::filesystem::path& path) : checkpoint_(fi
     read_quantization_config(config);
   } catch (const Error&) {
     if (quantized_by_ballast(config)) throw;
-    // A model that was decoded may still have the description: the tensors decide.
+    // A checkpoint that was decoded to floats may still have the description of its quantization: the tensors decide.
     unread = std::current_exception();
   }
   if (unread && !all_is_plain()) std::rethrow_exception(unread);
@@ -117,7 +117,7 @@ void TensorLocator::read_quantization_config(const files::JsonReader& config) {
   layout_.codec = codec_.get();
   if (codec_ != nullptr || !config.has("quantization_config")) return;
   const files::JsonReader quantization = config.object("quantization_config");
-  // The names of MXFP4 tensors say what they are.
+  // MXFP4 needs no description: the tensors' names show it.
   if (quantization.text("quant_method", "") != "mxfp4") quantization_ = read_quantization(quantization);
 }
 
@@ -125,7 +125,7 @@ void TensorLocator::read_quantization_config(const files::JsonReader& config) {
 bool TensorLocator::is_plain(Role role, std::size_t layer, std::size_t expert) const {
   if (is_norm(role) || is_vector(role)) return true;
   const MatrixLocation matrix = stored(role, layer, expert);
-  if (!checkpoint_->contains(matrix.weight())) return role == Role::kHead;  // which may be the embedding
+  if (!checkpoint_->contains(matrix.weight())) return role == Role::kHead;  // the head may be the embedding
   if (checkpoint_->unread_tensors().contains(matrix.weight())) return false;
   const DType type = checkpoint_->tensor(matrix.weight()).dtype;
   return type == DType::kF32 || type == DType::kF16 || type == DType::kBF16;
@@ -156,10 +156,10 @@ void TensorLocator::find_head(const files::JsonReader& config) {
   spec_.tied_embeddings = true;
 }
 
-// Checks names and shapes only: no values are read, and nothing takes memory yet.
+// This checks names and shapes only: no values are read, and nothing takes memory yet.
 void TensorLocator::check_tensors() const {
   for (const Role role : outer_roles(spec_)) check_role(role, 0);
-  // The last block first: a wrong number of layers shows before all of them have been looked at.
+  // The last block comes first: if the number of layers is wrong, this shows before all of them have been looked at.
   const std::size_t layers = spec_.layers.size();
   for (std::size_t i = 0; i < layers; ++i) {
     const std::size_t layer = (i + layers - 1) % layers;
@@ -183,7 +183,7 @@ void TensorLocator::check_role(Role role, std::size_t layer, std::size_t expert)
   }
   const MatrixLocation matrix = stored(role, layer, expert);
   const bool quantized = quantization_ && quantization_->tensors.contains(name(role, layer, expert));
-  if (!quantized) checked_tensors(matrix, cols);  // the parts of one that is are checked when it is read
+  if (!quantized) checked_tensors(matrix, cols);  // the parts of a quantized matrix are checked when it is read
   for (const StoredVector& vector : stored_vectors_) {
     if (vector.role == role) checked_tensor(vector_name(vector, layer), vector_shape(vector, layer));
   }
@@ -320,7 +320,7 @@ TensorView TensorLocator::checked_vector(const std::string& name, Role role, std
   const auto other_shape = role_row(role).stored_shape;
   if (other_shape == nullptr || layout_.written_by_ballast) return checked_tensor(name, flat);
   const Shape other = other_shape(spec_, spec_.layers[layer]);
-  if (layout_.gguf) {  // where dimensions of 1 are left out
+  if (layout_.gguf) {  // a GGUF leaves out dimensions of 1
     const TensorView view = checkpoint_->tensor(name);
     if (without_ones(view.shape) == without_ones(other)) return view;
   }
@@ -365,7 +365,7 @@ void TensorLocator::read_ahead(std::size_t layer, std::size_t expert) const {
       const std::size_t cols = matrix_shape(spec_, layer, role).second;
       if (matrix.foreign) {
         tensors = checked_tensors(matrix, cols);
-      } else {  // perhaps a part of a tensor
+      } else {  // it may be a part of a tensor
         files::prefetch_pages(checked_matrix(matrix, cols).bytes);
       }
     }

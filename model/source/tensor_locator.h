@@ -35,7 +35,7 @@ class TensorLocator {
   const StorageLayout& layout() const { return layout_; }
   const nlohmann::json& config() const { return config_; }
   const std::optional<QuantizationConfig>& quantization() const { return quantization_; }
-  const formats::CodecReader* codec() const { return codec_.get(); }  ///< null: no other program quantized the model
+  const formats::CodecReader* codec() const { return codec_.get(); }  ///< null if no other program quantized the model
   const std::optional<std::vector<int>>& massive_tokens() const { return massive_tokens_; }
   const std::vector<int>& prefix_tokens() const { return prefix_tokens_; }
   std::size_t context_length() const { return spec_.context_length - prefix_tokens_.size(); }
@@ -50,19 +50,19 @@ class TensorLocator {
 
   MatrixLocation stored(Role role, std::size_t layer, std::size_t expert) const;
 
-  /// Return the names of the tensors of a vector, of a norm's bias, and of a norm's gains: no tensor where the norm has
-  /// no gain of its own, several where each head's gains are a tensor.
+  /// Return the names of the tensors of a vector, of a norm's bias, and of a norm's gains: none where the norm has no
+  /// gain, several where each head's gains are a tensor.
   std::string vector_tensor(Role role, std::size_t layer) const;
   std::string norm_bias_tensor(Role norm, std::size_t layer) const;
   std::vector<std::string> gain_tensors(Role norm, std::size_t layer) const;
 
-  /// Return a tensor. Throw Error if it has not the shape that the spec gives.
+  /// Return a tensor. Throw Error if its shape differs from that of the spec.
   TensorView checked_tensor(const std::string& name, const Shape& shape) const;
   TensorView checked_vector(const std::string& name, Role role, std::size_t layer, std::size_t size) const;
   TensorView checked_matrix(const MatrixLocation& matrix, std::size_t cols) const;
   TensorView checked_scales(const MatrixLocation& matrix, std::size_t cols) const;  ///< of a matrix in MXFP4
 
-  /// Returns a tensor of `shape`, or, if the matrix is one of many in a tensor, its part of a tensor of as many such.
+  /// Returns a tensor of `shape`. If the matrix is one of several in a tensor, returns its part of that tensor.
   TensorView checked_slice(const MatrixLocation& matrix, const std::string& name, Shape shape) const;
 
   /// Returns the names of the tensors of a matrix, without its bias, after a check of their shapes.
@@ -79,7 +79,7 @@ class TensorLocator {
   std::string vector_name(const StoredVector& vector, std::size_t layer) const;
   StoredFactor stored_factor(Role role) const;
 
-  /// Whether such a vector or factor makes a role's matrix differ from the checkpoint's.
+  /// Returns whether such a vector or factor makes the weights of a role differ from the checkpoint's.
   bool changes_weights(Role role) const;
 
   std::uint64_t stored_bytes(Role role, std::size_t layer, std::size_t expert) const;

@@ -16,7 +16,7 @@ constexpr std::size_t kVersion = 1;
 struct BiasField {
   const char* name;
   bool BiasSpec::* flag;
-  bool newer = false;  ///< the first files of this version lack it, and have what the family has
+  bool newer = false;  ///< absent from the first files of this version, which then have the family's value
 };
 constexpr std::array<BiasField, 13> kBiases{{
     {"query", &BiasSpec::query},
@@ -55,7 +55,7 @@ bool has_output_gate(const ModelSpec& spec) {
   });
 }
 
-/// The dense modules are in files of their own, which have been read.
+/// Reads the field `text_vectors`. The dense modules have been read before, from files of their own.
 void read_text_vectors(const files::JsonReader& config, ModelSpec& spec) {
   std::vector<TextDenseSpec> dense;
   if (spec.text_vectors) dense = std::move(spec.text_vectors->dense);
@@ -82,7 +82,7 @@ nlohmann::json written_spec(const ModelSpec& spec) {
                             {"norm_bias", spec.norm.bias},
                             {"biases", biases}};
   if (!spec.has_head) written["head"] = false;
-  // Some families derive it from the type of the original's weights.
+  // Some families derive the scale from the type of the original's weights, which is lost.
   if (spec.embedding_scale != 1.0) written["embedding_scale"] = spec.embedding_scale;
   if (spec.token_inputs) written["token_table_scale"] = spec.token_inputs->table_scale;
   if (spec.text_vectors) {
@@ -121,7 +121,7 @@ void read_written_spec(const files::JsonReader& config, ModelSpec& spec) {
   }
   if (config.has("text_vectors")) read_text_vectors(config.object("text_vectors"), spec);
   const files::JsonReader biases = config.object("biases");
-  // The first files of this version have one flag for queries and gates.
+  // The first files of this version have one flag for the biases of queries and gates.
   if (has_output_gate(spec)) spec.biases.output_gate = biases.flag("query");
   for (const BiasField& field : kBiases) {
     bool& flag = spec.biases.*field.flag;

@@ -1,4 +1,5 @@
-// What a conversion made of a model's spec: the field "ballast" of a written config.json, beside the original's fields.
+// What a conversion changed in a model's spec: the field "ballast" of a written config.json, next to the original's
+// fields.
 #ifndef BALLAST_MODEL_SOURCE_WRITTEN_SPEC_H_
 #define BALLAST_MODEL_SOURCE_WRITTEN_SPEC_H_
 
@@ -11,17 +12,19 @@
 
 namespace ballast::model {
 
-/// Name of the field; a checkpoint that has it keeps every role in a tensor of its own.
+/// Name of the field. A checkpoint that has it keeps every role in a tensor of its own.
 inline constexpr const char* kWrittenSpecField = "ballast";
 
-/// What folds can change: kind and bias of the norms, which linears have a bias. Gains are stored without offset.
+/// Returns the field: what folds can change, which is the kind and bias of the norms, and which linears have a bias.
+/// Gains are stored without offset.
 nlohmann::json written_spec(const ModelSpec& spec);
 
-/// Field of the same object: MassiveToken::token of the statistics that a conversion had; absent when it had none.
+/// Name of a field of the same object: the ids of massive tokens (MassiveToken::token) in the statistics that the
+/// conversion used. It is absent if there were none.
 inline constexpr const char* kMassiveTokensField = "massive_tokens";
 std::optional<std::vector<int>> read_massive_tokens(const files::JsonReader& config);
 
-/// Sets these in a spec that was read from the original's fields. Throws Error naming the field.
+/// Sets these properties in a spec that was read from the original's fields. Throws Error naming the field.
 void read_written_spec(const files::JsonReader& config, ModelSpec& spec);
 
 }  // namespace ballast::model

@@ -201,7 +201,7 @@ TEST_CASE("a GGUF specifies the pooling of a text's hidden values") {
   CHECK(vectors(2) == TextVectorSpec{.pooling = Pooling::kFirst, .normalized = true, .most_tokens = 0});
   CHECK(vectors(3) == TextVectorSpec{.pooling = Pooling::kLast, .normalized = true, .most_tokens = 0});
   CHECK(test::error_message([&] { vectors(4); }) ==
-        Contains("bert.pooling_type: 4 (a rank of pairs of texts) is not supported"));
+        Contains("bert.pooling_type: 4 (a score for a pair of texts) is not supported"));
   CHECK(test::error_message([&] { vectors(5); }) == Contains("bert.pooling_type: must be 0 (unspecified), 1 (mean)"));
   CHECK(test::error_message([&] { vectors("mean"); }) == Contains("bert.pooling_type: must be"));
 }

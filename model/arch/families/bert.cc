@@ -1,5 +1,5 @@
-// BERT: an encoder with norms after the residual, token types and a head that restores masked words, or, as encoders of
-// texts are published, without a head and the beginning of all names.
+// BERT: an encoder with norms after the residual, token types and a head that predicts masked words. Encoders of texts
+// are published without the head and without the first part of all tensor names.
 #include <array>
 #include <string>
 #include <string_view>
@@ -72,8 +72,8 @@ ModelSpec describe(const files::JsonReader& config) {
   return encoder.finish();
 }
 
-/// llama.cpp's converter writes the same for RoBERTa, whose positions it begins at 0, and for DistilBERT, which has no
-/// token types. It writes no head.
+/// Converts the metadata of a GGUF. llama.cpp's converter writes the same for RoBERTa, whose positions it begins at 0,
+/// and for DistilBERT, which has no token types. It writes no head.
 nlohmann::json config_from_gguf(const files::GgufFile& file) {
   const GgufMetadata metadata(file, "bert");
   if (metadata.flag("attention.causal", false)) metadata.fail("attention.causal", "true is not supported");

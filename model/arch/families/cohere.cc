@@ -30,7 +30,7 @@ ModelSpec describe_cohere(const files::JsonReader& config) {
 
 ModelSpec describe_cohere2(const files::JsonReader& config) {
   constexpr std::size_t kPattern = 4;
-  // Not a field of its configuration class.
+  // Its configuration class has no such field.
   if (config.flag("use_qk_norm", false)) config.fail("use_qk_norm", "true is not supported");
   ModelSpec spec = describe_common(config, 10000.0).finish();
   const RopeSpec rope = *spec.first_attention()->rope;
@@ -50,7 +50,7 @@ nlohmann::json cohere_from_gguf(const files::GgufFile& file) {
   return config;
 }
 
-// A GGUF does not store which layers have a window: by the class's default every fourth has none.
+// A GGUF does not store which layers have a window: by the configuration class's default every fourth has none.
 nlohmann::json cohere2_from_gguf(const files::GgufFile& file) {
   nlohmann::json config = llama_line_from_gguf(file, "cohere2", {.window = true, .layer_norm = true});
   const GgufMetadata metadata(file, "cohere2");

@@ -33,7 +33,7 @@ ModelSpec describe_dense(const files::JsonReader& config) {
 
 ModelSpec describe_mixture(const files::JsonReader& config) {
   constexpr std::size_t kSharedByDefault = 2;
-  // The head and the dense MLPs would have biases, and experts not.
+  // With this flag the head and the dense MLPs would have biases, but experts would not.
   if (config.flag("use_bias", false)) config.fail("use_bias", "true is not supported");
   LlamaLineDefaults defaults = kDefaults;
   defaults.heads = {.kv_heads = 4};

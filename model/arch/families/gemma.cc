@@ -23,10 +23,10 @@ namespace ballast::model {
 namespace gemma {
 namespace {
 
-// Models without a head are published without the beginning of names.
+// Models without a head are published without the prefix of names.
 constexpr std::array<std::string_view, 1> kNoPrefix = {""};
 
-// Period of the layers with full attention.
+// Every kGemma2Pattern-th or kGemma3Pattern-th layer has full attention.
 constexpr std::size_t kGemma2Pattern = 2;
 constexpr std::size_t kGemma3Pattern = 6;
 
@@ -49,7 +49,7 @@ ModelSpec describe_gemma(const files::JsonReader& config) {
   return decoder.finish();
 }
 
-// What Gemma 2, 3 and VaultGemma have in common.
+// Reads the common part of Gemma 2, Gemma 3 and VaultGemma.
 DecoderConfig describe_with_windows(const files::JsonReader& config, std::size_t context) {
   DecoderConfig decoder = read_gemma_line(
       config, {.context = context, .tied_embeddings = true, .heads = {.kv_heads = 4, .head_size = 256}});
@@ -58,7 +58,7 @@ DecoderConfig describe_with_windows(const files::JsonReader& config, std::size_t
   return decoder;
 }
 
-// Gemma 2, except for its norms.
+// Describes Gemma 2, except for its norms.
 ModelSpec describe_capped(const files::JsonReader& config) {
   refuse_both_ways(config);
   DecoderConfig decoder = describe_with_windows(config, 8192);
@@ -158,7 +158,7 @@ nlohmann::json gemma3_from_gguf(const files::GgufFile& file) {
   return config;
 }
 
-// What GGUFs of all of them have in common.
+// Returns the common part of the GGUFs of all generations.
 GgufLine gguf_line(const ModelSpec& spec, std::string_view architecture) {
   return {.architecture = architecture,
           .activation = Activation::kGeluTanh,

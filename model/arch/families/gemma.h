@@ -1,4 +1,4 @@
-// What the generations of Gemma have in common.
+// The common part of the generations of Gemma.
 #ifndef BALLAST_MODEL_ARCH_FAMILIES_GEMMA_H_
 #define BALLAST_MODEL_ARCH_FAMILIES_GEMMA_H_
 
@@ -11,7 +11,7 @@
 
 namespace ballast::model {
 
-/// Names of the families with output norms of attention and MLP.
+/// Names of the generations whose attention and MLP have output norms.
 inline constexpr std::array<TensorNames, 16> kGemmaNames{{
     {Role::kEmbedding, "model.embed_tokens", "token_embd"},
     {Role::kFinalNorm, "model.norm", "output_norm"},
@@ -31,11 +31,11 @@ inline constexpr std::array<TensorNames, 16> kGemmaNames{{
     {Role::kMlpPostNorm, "model.layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm"},
 }};
 
-/// The Llama line with Gemma's gains and scaled embeddings.
+/// Reads a decoder of the Llama line with Gemma's gains and scaled embeddings.
 DecoderConfig read_gemma_line(const files::JsonReader& config, const LlamaLineDefaults& defaults);
 
-/// What embeddings of `size` channels are multiplied with: the root of that in the type of the checkpoint's weights, to
-/// which transformers rounds it, the one in which the models were trained. In BF16 that is another by up to 0.2 %.
+/// Returns the factor of embeddings of `size` channels: sqrt(size), rounded as transformers does to the type of the
+/// checkpoint's weights, in which the models were trained. In BF16 this changes it by up to 0.2 %.
 double gemma_embedding_scale(const files::JsonReader& config, std::size_t size);
 
 /// Reads a soft cap; 0 if the field is null.

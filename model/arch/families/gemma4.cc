@@ -42,7 +42,7 @@ constexpr auto kNames = joined_names(kGemmaNames, kOwnNames);
 constexpr std::array<FusedTensor, 1> kFused{
     {{"model.layers.{}.experts.gate_up_proj", "", kGateAndUp, FusedTensor::Runs::kOne}}};
 
-// In a mixture: the gains of the readers of the normalized stream, and the experts' factors in their sum.
+// Names in a mixture: the gains of the readers of the normalized stream, and the experts' factors in their sum.
 constexpr std::string_view kMlpGain = "model.layers.{}.pre_feedforward_layernorm.weight";
 constexpr std::string_view kExpertsGain = "model.layers.{}.pre_feedforward_layernorm_2.weight";
 constexpr std::array<StoredVector, 6> kStoredVectors{{
@@ -59,7 +59,7 @@ std::span<const StoredVector> stored_vectors(const ModelSpec& spec) {
   return kStoredVectors;
 }
 
-constexpr std::size_t kPattern = 6;  // period of the layers with full attention
+constexpr std::size_t kPattern = 6;  // every sixth layer has full attention
 constexpr std::size_t kGlobalHeadSize = 512;
 constexpr double kGlobalPartial = 0.25;
 constexpr double kGlobalTheta = 1e6;
@@ -70,7 +70,8 @@ void refuse_what_is_missing(const files::JsonReader& config) {
   }
 }
 
-/// Heads of a layer that sees everything: in transformers' field by layer, or in the fields of the first checkpoints.
+/// Reads the heads of a layer with full attention: from transformers' field by layer, or from the fields of the first
+/// checkpoints.
 void read_global_heads(const files::JsonReader& config, std::size_t layer, AttentionSpec& attention) {
   std::size_t head_size = config.size("global_head_dim", kGlobalHeadSize);
   if (attention.values_are_keys) attention.kv_heads = config.size("num_global_key_value_heads", attention.kv_heads);
@@ -104,8 +105,8 @@ RopeSpec read_global_rope(const files::JsonReader& config, std::size_t head_size
   return read_proportional_rope(config, head_size, defaults);
 }
 
-/// The last layers read keys and values of the last one before them that is of their type, with which they have sizes
-/// and rotation in common.
+/// Sets the layers whose keys and values the last layers read: the last layer before them that is of the same type,
+/// with the same sizes and rotation.
 void share_keys(const files::JsonReader& config, ModelSpec& spec) {
   const std::size_t sharing = config.count("num_kv_shared_layers", 0);
   if (sharing == 0) return;
@@ -149,7 +150,7 @@ void add_experts(const files::JsonReader& config, ModelSpec& spec) {
   for (LayerSpec& layer : spec.layers) layer.mlp.experts = experts;
 }
 
-/// The router's input is divided by the square root of the hidden size.
+/// Returns the factor on the router's input, which is divided by the square root of the hidden size.
 std::vector<StoredFactor> stored_factors(const files::JsonReader& config) {
   const double hidden_size = static_cast<double>(text_config(config).size("hidden_size", 2304));
   return {{.role = Role::kRouter, .weights = 1.0 / std::sqrt(hidden_size)}};
@@ -169,7 +170,7 @@ ModelSpec describe(const files::JsonReader& config) {
   decoder.attention.value_norm = true;
   const bool shared = config.flag("attention_k_eq_v", false);
   std::vector<bool> sliding = read_sliding_layers(config, decoder.layers, kPattern);
-  sliding.back() = false;  // independent of the list
+  sliding.back() = false;  // the last layer has full attention, also if the list says otherwise
   const RopeSpec local = read_rope_of_type(config, "sliding_attention", decoder.attention.head_size, {});
   const std::size_t window = read_window(config, 512);
   ModelSpec spec = decoder.finish();

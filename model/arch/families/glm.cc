@@ -55,7 +55,7 @@ nlohmann::json glm4_from_gguf(const files::GgufFile& file) {
   nlohmann::json config = llama_line_from_gguf(file, "glm4", {.partial_rotation = true});
   const GgufMetadata metadata(file, "glm4");
   if (metadata.has("rope.dimension_sections")) {
-    metadata.fail("rope.dimension_sections", "models that see are not supported in a GGUF of this family");
+    metadata.fail("rope.dimension_sections", "multimodal models are not supported in a GGUF of this family");
   }
   config["architectures"] = {"Glm4ForCausalLM"};
   config["attention_bias"] = file.contains("blk.0.attn_q.bias");

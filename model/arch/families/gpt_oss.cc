@@ -1,5 +1,5 @@
-// gpt-oss: experts in every layer, with biases and a limited gate, in MXFP4 or transposed; a logit of each head's own
-// in the softmax; a window in every other layer.
+// gpt-oss: experts in every layer, with biases and a limited gate, in MXFP4 or transposed; each head has a learned
+// logit in the denominator of its softmax (a sink); a window in every other layer.
 #include <array>
 
 #include "model/arch/architectures.h"
@@ -25,11 +25,11 @@ constexpr auto kNames = joined_names(kLlamaNames, kOwnNames);
 constexpr std::array<FusedTensor, 1> kFused{
     {{"model.layers.{}.mlp.experts.gate_up_proj", "", kGateAndUp, FusedTensor::Runs::kRows}}};
 
-constexpr std::size_t kPattern = 2;  // period of the layers with full attention
+constexpr std::size_t kPattern = 2;  // every second layer has full attention
 constexpr double kSigmoidGain = 1.702;
 
 ModelSpec describe(const files::JsonReader& config) {
-  // The class has a stretching by default, which every published configuration writes.
+  // By default the class stretches the rotation, and every published configuration has the field.
   if (!config.has("rope_parameters") && !config.has("rope_scaling")) config.fail("rope_parameters", "missing");
   DecoderConfig decoder = read_llama_line(
       config,
@@ -37,7 +37,7 @@ ModelSpec describe(const files::JsonReader& config) {
   if (config.number("swiglu_alpha", kSigmoidGain) != kSigmoidGain) {
     config.fail("swiglu_alpha", "is not 1.702: not supported");
   }
-  decoder.mlp.activation = Activation::kGeluSigmoid;  // independent of hidden_act
+  decoder.mlp.activation = Activation::kGeluSigmoid;  // the field hidden_act is ignored
   decoder.mlp.limit = config.positive("swiglu_limit", 7.0);
   decoder.mlp.up_offset = 1.0;
   ExpertSpec experts = read_experts(config, "num_local_experts", "intermediate_size");
@@ -62,7 +62,7 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
   config["num_experts_per_tok"] = metadata.size("expert_used_count");
   config["intermediate_size"] = metadata.size("expert_feed_forward_length");
   config["sliding_window"] = metadata.size("attention.sliding_window");
-  config["rope_parameters"]["truncate"] = false;  // not written into a GGUF; all published models have it
+  config["rope_parameters"]["truncate"] = false;  // not stored in a GGUF; all published models have this value
   return config;
 }
 

@@ -124,7 +124,7 @@ std::vector<files::GgufField> mixture_to_gguf(const ModelSpec& spec) {
   return granite_to_gguf(spec, "granitemoe", gguf_experts(spec, {.normalize = true}));
 }
 
-// With and without a shared MLP.
+// Converts a mixture's metadata, with or without a shared MLP.
 nlohmann::json mixture_from_gguf(const files::GgufFile& file) {
   nlohmann::json config = granite_from_gguf(file, "granitemoe", true);
   const GgufMetadata metadata(file, "granitemoe");

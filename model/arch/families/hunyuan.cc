@@ -53,7 +53,7 @@ ModelSpec describe_dense(const files::JsonReader& config) {
   return describe_common(config).finish();
 }
 
-// What a layer has of fields that hold one number for all layers, or a list of one for each.
+// Returns the fields of one layer. A field holds one number for all layers, or a list with one for each.
 nlohmann::json sizes_of_layer(const files::JsonReader& config, std::size_t layer, std::size_t size) {
   nlohmann::json sizes = {{"intermediate_size", size}};
   for (const char* field : {"num_experts", "moe_topk", "moe_intermediate_size", "num_shared_expert"}) {
@@ -86,7 +86,7 @@ ModelSpec describe_mixture(const files::JsonReader& config) {
 }
 
 ModelSpec describe_hy3(const files::JsonReader& config) {
-  // Dense MLPs would have biases, and experts not.
+  // With this flag dense MLPs would have biases, but experts would not.
   if (config.flag("mlp_bias", false)) config.fail("mlp_bias", "true is not supported");
   DecoderConfig decoder = read_llama_line(
       config,

@@ -1,6 +1,6 @@
-// Llama 1 to 3 and the many models of its shape: RMSNorm, RoPE, grouped heads, gated SiLU MLP. Seed-OSS: with biases of
-// queries, keys and values. Arcee: with an MLP without gate. Helium: with pairs of channels side by side. CWM: with a
-// window in most layers. InternLM 3 and IQuest-Coder: Llama under other defaults.
+// Llama 1 to 3 and the many models of this structure: RMSNorm, RoPE, grouped heads, gated SiLU MLP. Seed-OSS has biases
+// of queries, keys and values, Arcee an MLP without a gate, Helium pairs of adjacent channels in its rotation, CWM a
+// window in most layers. InternLM 3 and IQuest-Coder are Llama with other defaults.
 #include <array>
 #include <cstddef>
 #include <vector>
@@ -48,7 +48,7 @@ ModelSpec describe_helium(const files::JsonReader& config) {
 
 ModelSpec describe_cwm(const files::JsonReader& config) {
   constexpr std::size_t kPattern = 4;
-  // The configuration class stretches by default as no other one does.
+  // By default the configuration class stretches the rotation, unlike every other one.
   if (!config.has("rope_parameters") && !config.has("rope_scaling")) config.fail("rope_parameters", "missing");
   DecoderConfig decoder = read_llama_line(
       config, {.context = 131072, .epsilon = 1e-5, .heads = {.kv_heads = 8, .head_size = 128}, .rope = {.theta = 1e6}});
@@ -81,7 +81,7 @@ ModelSpec describe_iquestcoder(const files::JsonReader& config) {
   return decoder.finish();
 }
 
-// Some of its GGUFs hold the MLP's norm under another name.
+// Some of its GGUFs have another name for the MLP's norm.
 constexpr std::array<TensorNames, 1> kOtherMlpNorm{{{Role::kMlpNorm, "", "blk.{}.post_attention_norm"}}};
 constexpr auto kSeedOssNames = joined_names(kLlamaNames, kOtherMlpNorm);
 

@@ -31,7 +31,7 @@ constexpr std::array<TensorNames, 17> kNames{{
     {Role::kDown, "decoder.layers.{}.mlp.linear_fc2", ""},
 }};
 
-// A plain MLP has no gate: its part then has no rows, and the whole matrix is `up`.
+// A plain MLP has no gate: the gate's part then has no rows, and the whole matrix is `up`.
 constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
 constexpr std::array kMlpParts = {Role::kGate, Role::kUp};
 constexpr std::array<FusedTensor, 2> kFused{{
@@ -50,7 +50,7 @@ void read_positions(const files::JsonReader& config, DecoderConfig& decoder) {
   }
 }
 
-// Arguments that change the result and that nothing here can do.
+// Refuses arguments that change the result and that ballast does not support.
 void refuse_others(const files::JsonReader& config) {
   for (const char* flag : {"rotary_interleaved", "squared_relu", "use_rope_scaling", "multi_latent_attention"}) {
     if (config.flag(flag, false)) config.fail(flag, "true is not supported");
@@ -60,7 +60,7 @@ void refuse_others(const files::JsonReader& config) {
   }
 }
 
-// Megatron-LM's argument, or Megatron-core's name for it.
+// Reads a flag by Megatron-LM's argument or by Megatron-core's name for it.
 bool either(const files::JsonReader& config, std::string_view argument, std::string_view core_name) {
   return config.flag(argument, config.flag(core_name, false));
 }

@@ -29,7 +29,7 @@ ModelSpec describe_ministral(const files::JsonReader& config) {
 }
 
 ModelSpec describe_ministral3(const files::JsonReader& config) {
-  // The configuration class stretches by default as no other one does.
+  // By default the configuration class stretches the rotation, unlike every other one.
   if (!config.has("rope_parameters")) config.fail("rope_parameters", "missing");
   const files::JsonReader rope = config.object("rope_parameters");
   DecoderConfig decoder =
@@ -53,7 +53,7 @@ ModelSpec describe_mistral3(const files::JsonReader& config) {
   return spec_of_whole(config, describe_text(config.object("text_config")));
 }
 
-// In multimodal models, the head's name has another prefix, too.
+// In multimodal models the head's name has another prefix, too.
 constexpr std::array<TensorNames, 1> kOtherHead{{{Role::kHead, "language_model.lm_head", ""}}};
 constexpr auto kNamesBesideImages = joined_names(kLlamaNames, kOtherHead, kLatentMixtureNames);
 
@@ -64,7 +64,7 @@ nlohmann::json ministral3_from_gguf(const files::GgufFile& file) {
   config["architectures"] = {"Ministral3ForCausalLM"};
   nlohmann::json& rope = config["rope_parameters"];
   if (rope["rope_type"] != "yarn") metadata.fail("rope.scaling.type", "must be 'yarn'");
-  // A GGUF does not store this: all published models have the same value for both.
+  // A GGUF does not store the factors: all published models have the same value for both.
   rope["mscale"] = rope["mscale_all_dim"] = metadata.number("rope.scaling.yarn_log_multiplier", 1.0);
   rope["llama_4_scaling_beta"] = metadata.number("attention.temperature_scale", 0.0);
   return config;

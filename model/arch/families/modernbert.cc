@@ -74,7 +74,7 @@ std::vector<bool> read_local_layers(const files::JsonReader& config, std::size_t
   return local;
 }
 
-/// Tokens that are seen on either side, the token itself included.
+/// Returns how many tokens are visible on either side, the token itself included.
 std::size_t read_local_window(const files::JsonReader& config) {
   if (config.has("sliding_window")) return config.size("sliding_window") + 1;
   return config.size("local_attention", 128) / 2 + 1;

@@ -10,7 +10,8 @@ namespace ballast::model {
 namespace nanochat {
 namespace {
 
-// Names of the norms, of the Llama line except for the first, which ballast uses to write the gains that folds create.
+// Names of the norms. They are those of the Llama line except for the first; ballast writes the gains that folds create
+// under these names.
 constexpr std::array<TensorNames, 3> kOwnNames{{
     {Role::kEmbeddingNorm, "model.embedding_norm", ""},
     {Role::kUp, "model.layers.{}.mlp.fc1", ""},

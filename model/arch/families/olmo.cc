@@ -26,7 +26,7 @@ ModelSpec describe_olmo(const files::JsonReader& config) {
   return decoder.finish();
 }
 
-// What all have in common.
+// Reads the common part of the families in this file.
 DecoderConfig describe_common(const files::JsonReader& config, std::size_t context) {
   DecoderConfig decoder = read_llama_line(config, {.context = context, .epsilon = 1e-5});
   decoder.attention.query_key_norm = HeadNormSpec{.kind = HeadNormSpec::Kind::kRmsAllHeads};
@@ -81,11 +81,11 @@ nlohmann::json olmoe_from_gguf(const files::GgufFile& file) {
   config["architectures"] = {"OlmoeForCausalLM"};
   config["num_experts"] = metadata.size("expert_count");
   config["num_experts_per_tok"] = metadata.size("expert_used_count");
-  config["norm_topk_prob"] = false;  // llama.cpp's behaviour, which has no key
+  config["norm_topk_prob"] = false;  // llama.cpp does not normalize them, and the metadata has no key for it
   return config;
 }
 
-// Both have the name "olmo2".
+// Returns the config.json of OLMo 2 or OLMo 3: the GGUFs of both have the name "olmo2".
 nlohmann::json olmo2_from_gguf(const files::GgufFile& file) {
   nlohmann::json config = llama_line_from_gguf(file, "olmo2", {.window = true});
   const GgufMetadata metadata(file, "olmo2");

@@ -25,7 +25,7 @@ constexpr std::array<TensorNames, 11> kNames{{
     {Role::kDown, "model.layers.{}.mlp.fc2", "blk.{}.ffn_down"},
 }};
 
-// The first GGUFs.
+// Names in the first GGUFs.
 constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
 constexpr std::array<FusedTensor, 1> kFused{{{"", "blk.{}.attn_qkv", kAttentionParts, FusedTensor::Runs::kOne}}};
 

@@ -31,7 +31,7 @@ ModelSpec describe(const files::JsonReader& config) {
       read_llama_line(config, {.context = kContext, .epsilon = 1e-5, .rope = {.longrope = longrope}});
   ModelSpec spec = decoder.finish();
   set_uniform_window(config, {}, spec);
-  // Beyond that other factors hold, for all tokens of a text.
+  // In longer texts other factors apply, and then to all tokens of a text.
   if (decoder.attention.rope->scaling == RopeSpec::Scaling::kLongRope && context > original) {
     spec.context_length = original;
     spec.long_context = context;

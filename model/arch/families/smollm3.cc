@@ -13,10 +13,11 @@ namespace ballast::model {
 namespace smollm3 {
 namespace {
 
-// Without a list of types those layers have a window that do not rotate.
+// Without a list of types, the layers that do not rotate have a window.
 std::vector<std::size_t> read_smollm3_windows(const files::JsonReader& config, const std::vector<bool>& rotated) {
   if (!config.flag("use_sliding_window", false) || !config.has("sliding_window")) {
-    // Whether layers with a window in the configuration have one depends on transformers' kernel, so they are refused.
+    // If the configuration has windows without this flag, whether transformers applies them depends on its kernel, so
+    // they are refused.
     check_layer_types(config, rotated.size(), {"full_attention"});
     return {};
   }

@@ -11,7 +11,7 @@ namespace ballast::model {
 namespace stablelm {
 namespace {
 
-// One tensor per head, which ballast writes as one.
+// Each head has a tensor of gains; ballast writes one tensor for all.
 constexpr std::array<TensorNames, 2> kHeadNorms{{
     {Role::kQueryNorm, "model.layers.{}.self_attn.q_layernorm.norms.{}", ""},
     {Role::kKeyNorm, "model.layers.{}.self_attn.k_layernorm.norms.{}", ""},

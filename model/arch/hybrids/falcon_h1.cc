@@ -66,7 +66,7 @@ std::vector<double> read_factors(const files::JsonReader& config, const char* fi
   return factors;
 }
 
-/// A factor on a linear's input multiplies its matrix, one on its output also its bias.
+/// Returns the factors. A factor on a linear's input multiplies its matrix; one on its output also multiplies its bias.
 std::vector<StoredFactor> stored_factors(const files::JsonReader& config) {
   std::vector<StoredFactor> factors;
   const auto add = [&](Role role, double input, double output) {

@@ -1,4 +1,4 @@
-// What Granite 3 and its successors have in common.
+// The common part of Granite 3 and its successors.
 #ifndef BALLAST_MODEL_ARCH_HYBRIDS_GRANITE_H_
 #define BALLAST_MODEL_ARCH_HYBRIDS_GRANITE_H_
 
@@ -8,7 +8,7 @@
 
 namespace ballast::model {
 
-/// Published checkpoints and those that transformers 5 writes.
+/// Names in published checkpoints, and in those that transformers 5 writes.
 inline constexpr std::array<TensorNames, 7> kGraniteExpertNames{{
     {Role::kRouter, "model.layers.{}.block_sparse_moe.router.layer", "blk.{}.ffn_gate_inp"},
     {Role::kRouter, "model.layers.{}.block_sparse_moe.router", ""},
@@ -27,7 +27,7 @@ inline constexpr std::array<FusedTensor, 2> kFusedGraniteExperts{{
 /// stream, and logits.
 DecoderConfig read_granite(const files::JsonReader& config, double attention_multiplier = 1.0);
 
-/// The experts of every layer.
+/// Reads the experts, which are the same in every layer.
 ExpertSpec read_granite_experts(const files::JsonReader& config);
 
 }  // namespace ballast::model

@@ -1,4 +1,4 @@
-// What LFM2 and LFM3 have in common.
+// The common part of LFM2 and LFM3.
 #ifndef BALLAST_MODEL_ARCH_HYBRIDS_LFM_H_
 #define BALLAST_MODEL_ARCH_HYBRIDS_LFM_H_
 

@@ -100,7 +100,7 @@ ModelSpec describe_mixture(const files::JsonReader& config) {
   return spec;
 }
 
-// Layers without key and value heads are convolutions.
+// Converts a GGUF's metadata. Layers without key and value heads are convolutions.
 nlohmann::json common_from_gguf(const files::GgufFile& file, std::string_view architecture, bool experts) {
   nlohmann::json config = llama_line_from_gguf(file, architecture, {.experts = experts});
   const GgufMetadata metadata(file, architecture);

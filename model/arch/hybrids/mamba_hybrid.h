@@ -1,4 +1,4 @@
-// Names shared by hybrids with Mamba 2.
+// The common part of hybrids with Mamba 2.
 #ifndef BALLAST_MODEL_ARCH_HYBRIDS_MAMBA_HYBRID_H_
 #define BALLAST_MODEL_ARCH_HYBRIDS_MAMBA_HYBRID_H_
 
@@ -26,17 +26,17 @@ inline constexpr std::array<TensorNames, 12> kMambaNames{{
     {Role::kMambaOutput, "model.layers.{}.mamba.out_proj", ""},
 }};
 
-/// Projections in the order of their rows in one matrix.
+/// Projections in the order of their rows in the fused matrix.
 inline constexpr std::array kMambaProjections = {Role::kMambaGate, Role::kMambaValue, Role::kMambaKey,
                                                  Role::kMambaQuery, Role::kMambaStep};
 inline constexpr FusedTensor kFusedMamba = {"model.layers.{}.mamba.in_proj", "", kMambaProjections,
                                             FusedTensor::Runs::kOne};
 
-/// Reads Mamba 2 from the fields that begin with mamba_, with this number of value channels and its norm after the
-/// gate.
+/// Reads Mamba 2 from the fields that begin with mamba_. `value_channels`: channels of all heads. The norm comes after
+/// the gate.
 Mamba2Spec read_mamba(const files::JsonReader& config, std::size_t value_channels);
 
-/// The two bounds of a token's step, of which the second may be infinite.
+/// Reads the two bounds of a token's step, of which the second may be infinite.
 void read_step_limit(const files::JsonReader& config, Mamba2Spec& mamba);
 
 /// Refuses a convolution's activation that is not SiLU.

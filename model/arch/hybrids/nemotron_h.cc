@@ -44,7 +44,7 @@ constexpr std::array<TensorNames, 29> kNames{{
     {Role::kExpertUp, "backbone.layers.{}.mixer.experts.{}.up_proj", ""},
     {Role::kExpertDown, "backbone.layers.{}.mixer.experts.{}.down_proj", ""},
 }};
-// All experts of a layer in one tensor, as in transformers.
+// Names of tensors that hold all experts of a layer, as in transformers.
 constexpr std::array<TensorNames, 2> kWholeExperts{{
     {Role::kExpertUp, "backbone.layers.{}.mixer.experts.up_proj", ""},
     {Role::kExpertDown, "backbone.layers.{}.mixer.experts.down_proj", ""},
@@ -75,7 +75,7 @@ std::vector<LayerType> types_of_pattern(const files::JsonReader& config) {
         break;
       default:
         config.fail("hybrid_override_pattern",
-                    "'" + std::string(1, letter) + "' is no type of layer; there are M, *, - and E");
+                    "'" + std::string(1, letter) + "' is not a type of layer; supported: M, *, - and E");
     }
   }
   return types;
@@ -108,7 +108,7 @@ std::vector<LayerType> read_types(const files::JsonReader& config) {
   return types;
 }
 
-/// Some fields have an older name in addition to transformers'.
+/// Returns the name of a field in a configuration: transformers' or an older one.
 const char* either(const files::JsonReader& config, const char* name, const char* older) {
   return config.has(name) ? name : older;
 }
@@ -124,7 +124,7 @@ Mamba2Spec read_nemotron_mamba(const files::JsonReader& config) {
   mamba.width = config.size(either(config, "conv_kernel", "mamba_d_conv"), 4);
   mamba.convolution_bias = config.flag(either(config, "use_conv_bias", "mamba_conv_bias"), true);
   check_mamba_groups(config, groups, mamba);
-  // Follows transformers; the authors' code reads time_step_limit instead (huggingface/transformers#48989).
+  // This follows transformers; the authors' code reads time_step_limit instead (huggingface/transformers#48989).
   const char* least_step = either(config, "time_step_min", "mamba_dt_min");
   mamba.least_step = config.number(least_step, 0.001);
   if (mamba.least_step < 0) config.fail(least_step, "must not be negative");
@@ -133,7 +133,7 @@ Mamba2Spec read_nemotron_mamba(const files::JsonReader& config) {
 }
 
 ExpertSpec read_nemotron_experts(const files::JsonReader& config) {
-  // One flag speaks of all MLPs, and transformers gives the experts none.
+  // One flag is for all MLPs, but transformers gives experts no biases.
   if (config.flag("mlp_bias", false)) config.fail("mlp_bias", "true is not supported with experts");
   if (config.has("moe_latent_size")) config.fail("moe_latent_size", "experts of a latent vector are not supported");
   ExpertSpec experts = read_experts(config, "n_routed_experts", "moe_intermediate_size");
@@ -150,9 +150,9 @@ ModelSpec describe(const files::JsonReader& config) {
   spec.hidden_size = config.size("hidden_size");
   spec.vocab_size = config.size("vocab_size");
   spec.context_length = config.size("max_position_embeddings", 4096);
-  spec.tied_embeddings = false;  // transformers ties nothing here, independent of tie_word_embeddings
+  spec.tied_embeddings = false;  // transformers never ties them in this family; tie_word_embeddings is ignored
   spec.norm.epsilon = config.positive("layer_norm_epsilon", 1e-5);
-  // transformers never gives attention biases, independent of this field.
+  // transformers never gives attention biases in this family and ignores the field.
   if (config.flag("attention_bias", false)) config.fail("attention_bias", "true is not supported");
   spec.biases.up = spec.biases.down = config.flag("mlp_bias", false);
   spec.biases.mixer_input = spec.biases.mixer_output = config.flag("use_bias", false);

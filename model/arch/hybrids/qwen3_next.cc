@@ -18,7 +18,7 @@ constexpr std::array<FusedTensor, 6> kFused{{
     {"model.layers.{}.linear_attn.in_proj_qkvz", "", kProjections, FusedTensor::Runs::kDeltaKeyHeads},
     {"model.layers.{}.linear_attn.in_proj_ba", "blk.{}.ssm_ba", kScalars, FusedTensor::Runs::kDeltaKeyHeads},
     {"", "blk.{}.attn_qkv", kMixed, FusedTensor::Runs::kOne},
-    {"", "blk.{}.ssm_in", kProjections, FusedTensor::Runs::kDeltaKeyHeads},  // the first GGUFs
+    {"", "blk.{}.ssm_in", kProjections, FusedTensor::Runs::kDeltaKeyHeads},  // names in the first GGUFs
 }};
 
 ModelSpec describe(const files::JsonReader& config) {

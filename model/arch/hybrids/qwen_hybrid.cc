@@ -85,7 +85,7 @@ nlohmann::json qwen_hybrid_from_gguf(const files::GgufFile& file, std::string_vi
   config["num_experts_per_tok"] = metadata.size("expert_used_count");
   config["moe_intermediate_size"] = metadata.size("expert_feed_forward_length");
   config["shared_expert_intermediate_size"] = metadata.size("expert_shared_feed_forward_length");
-  config["norm_topk_prob"] = true;  // llama.cpp's behaviour, which has no key
+  config["norm_topk_prob"] = true;  // llama.cpp always normalizes them, and the metadata has no key for it
   return config;
 }
 

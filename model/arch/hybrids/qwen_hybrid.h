@@ -11,7 +11,7 @@
 
 namespace ballast::model {
 
-/// Beside kLlamaNames, with kQwenExpertNames.
+/// Names in addition to kLlamaNames and kQwenExpertNames.
 inline constexpr std::array<TensorNames, 12> kQwenDeltaNames{{
     {Role::kMlpNorm, "", "blk.{}.post_attention_norm"},
     {Role::kDeltaQuery, "model.layers.{}.linear_attn.in_proj_q", ""},
@@ -28,18 +28,19 @@ inline constexpr std::array<TensorNames, 12> kQwenDeltaNames{{
 }};
 inline constexpr auto kQwenHybridNames = joined_names(kLlamaNames, kQwenExpertNames, kQwenDeltaNames);
 
-/// q_proj holds the query and the gate of one head after the other.
+/// For each head, q_proj holds the rows of its query and then those of its gate.
 inline constexpr std::array kQueryAndGate = {Role::kQuery, Role::kOutputGate};
 inline constexpr FusedTensor kFusedQuery = {"model.layers.{}.self_attn.q_proj", "blk.{}.attn_q", kQueryAndGate,
                                             FusedTensor::Runs::kHeads};
 
-/// Describes everything but the MLPs: layers by `layer_types`, or every `full_attention_interval`-th one attends.
+/// Describes everything except the MLPs. Layers have the types of `layer_types`, or every `full_attention_interval`-th
+/// one attends.
 ModelSpec describe_qwen_hybrid(const files::JsonReader& config);
 
-/// The config.json of a GGUF with keys of `architecture`.
+/// Returns the config.json of a GGUF with keys of `architecture`.
 nlohmann::json qwen_hybrid_from_gguf(const files::GgufFile& file, std::string_view architecture);
 
-/// The experts of a layer that has some, without how their weights are normalized.
+/// Reads the experts of a layer, except for how their weights are normalized.
 ExpertSpec read_qwen_experts(const files::JsonReader& config);
 
 }  // namespace ballast::model

@@ -1,5 +1,5 @@
-// Arcee's mixtures (Trinity): norms before and after both halves and over heads, gated attention that rotates in layers
-// with a window alone, and corrected sigmoids after a few dense layers.
+// Arcee's mixtures (Trinity): norms before and after both halves and over heads; gated attention, which rotates only in
+// layers with a window; sigmoid scores with a correction, after a few dense layers.
 #include <array>
 #include <cmath>
 #include <string>
@@ -37,7 +37,7 @@ constexpr std::array<TensorNames, 19> kOwnNames{{
 }};
 constexpr auto kNames = joined_names(kOwnNames, kSharedExpertNames);
 
-// Published configurations have fields that transformers does not read.
+// Refuses values of fields that published configurations have and transformers does not read.
 void check_routing(const files::JsonReader& config) {
   for (const char* field : {"n_group", "topk_group", "num_expert_groups", "num_limited_groups"}) {
     if (config.size(field, 1) != 1) config.fail(field, "must be 1");

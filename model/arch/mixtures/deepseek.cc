@@ -27,8 +27,8 @@ constexpr auto kGlm4Names = joined_names(kPlainNames, kGgufMlpNorm);
 constexpr double kLatentEpsilon = 1e-6;
 
 struct LatentFamily {
-  std::size_t context = 2048;  // default
-  double epsilon = 1e-6;       // default
+  std::size_t context = 2048;  // default of the configuration class
+  double epsilon = 1e-6;       // default of the configuration class
   bool rope_of_heads = false;  // the rotation's settings refer to whole heads, of which a part rotates
 };
 
@@ -79,7 +79,8 @@ void check_method(const files::JsonReader& config, std::string_view field, std::
   if (value != only) config.fail(field, "'" + value + "' is not supported; supported: " + std::string(only));
 }
 
-// What V2, V3 and GLM have in common. Their configuration classes differ in their defaults, so nothing has one here.
+// Reads the common part of V2, V3 and GLM. Their configuration classes differ in their defaults, so every field must
+// exist.
 ExpertSpec describe_experts(const files::JsonReader& config) {
   if (config.has("moe_layer_freq") && config.size("moe_layer_freq") != 1) {
     config.fail("moe_layer_freq", "must be 1, is " + std::to_string(config.size("moe_layer_freq")));
@@ -102,7 +103,7 @@ ModelSpec describe_v2(const files::JsonReader& config) {
   return spec;
 }
 
-// V3's experts for the layers that have some.
+// Gives V3's experts to the layers that have experts.
 void set_sigmoid_experts(const files::JsonReader& config, ModelSpec& spec) {
   check_method(config, "scoring_func", "sigmoid");
   check_method(config, "topk_method", "noaux_tc");
@@ -137,7 +138,7 @@ ModelSpec describe_glm4(const files::JsonReader& config) {
   return spec;
 }
 
-// Experts with the defaults that dots.llm1 and Solar Open have in common.
+// Reads experts with the defaults that dots.llm1 and Solar Open have in common.
 ExpertSpec describe_plain_experts(const files::JsonReader& config, bool normalize, SharedExpertFields fields = {}) {
   fields.scale_by_default = 1.0;
   ExpertSpec experts = read_shared_experts(config, fields);
@@ -179,7 +180,7 @@ ModelSpec describe_solar_open(const files::JsonReader& config) {
 }  // namespace deepseek
 
 ModelSpec describe_mistral4(const files::JsonReader& config) {
-  // The configuration class stretches by default as no other one does.
+  // By default the configuration class stretches the rotation, unlike every other one.
   if (!config.has("rope_parameters")) config.fail("rope_parameters", "missing");
   const files::JsonReader rope = config.object("rope_parameters");
   ModelSpec spec = deepseek::describe_dense(config, {.context = 1048576, .rope_of_heads = true});

@@ -1,4 +1,4 @@
-// GGUFs of DeepSeek-V2 and V3, and of families with the same layers (GLM-4.7-Flash, Kimi K2): all have the name
+// GGUFs of DeepSeek-V2 and V3, and of families with the same layers (GLM-4.7-Flash, Kimi K2). All have the name
 // "deepseek2".
 #include <string>
 
@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t kSigmoid = 2;  // a value of expert_gating_func
 
-// Files older than the key are V2's, except those whose experts have a correction.
+// Returns whether the scores are sigmoids. Files without the key, which is newer, are V2's, except those whose experts
+// have a correction.
 bool scores_by_sigmoid(const files::GgufFile& file, const GgufMetadata& metadata) {
   if (metadata.has("expert_gating_func")) return metadata.count("expert_gating_func", 0) == kSigmoid;
   return file.contains("blk." + std::to_string(metadata.layers() - 1) + ".exp_probs_b.bias");
@@ -21,7 +22,7 @@ bool scores_by_sigmoid(const files::GgufFile& file, const GgufMetadata& metadata
 
 void set_sizes_of_heads(const GgufMetadata& metadata, nlohmann::json& config) {
   const std::size_t rotated = metadata.size("rope.dimension_count");
-  const bool absorbed = metadata.has("attention.key_length_mla");  // else the file is of before llama.cpp did that
+  const bool absorbed = metadata.has("attention.key_length_mla");  // false in files from before llama.cpp did that
   const char* keys = absorbed ? "attention.key_length_mla" : "attention.key_length";
   const std::size_t key_size = metadata.size(keys);
   if (key_size <= rotated) metadata.fail(keys, "must be more than rope.dimension_count");
@@ -71,7 +72,7 @@ nlohmann::json deepseek_from_gguf(const files::GgufFile& file) {
   };
   deepseek_gguf::set_sizes_of_heads(metadata, config);
   deepseek_gguf::set_experts(metadata, sigmoid, config);
-  // A GGUF does not store this: all published models have the same value for both.
+  // A GGUF does not store the factors: all published models have the same value for both.
   if (const double multiplier = metadata.number("rope.scaling.yarn_log_multiplier", 0); multiplier != 0) {
     config["rope_parameters"]["mscale"] = config["rope_parameters"]["mscale_all_dim"] = 10 * multiplier;
   }
@@ -84,7 +85,7 @@ nlohmann::json glm4_moe_from_gguf(const files::GgufFile& file) {
       llama_line_from_gguf(file, kGlm4Moe.gguf_architecture, {.experts = true, .partial_rotation = true});
   const GgufMetadata metadata(file, kGlm4Moe.gguf_architecture);
   if (metadata.has("rope.dimension_sections")) {
-    metadata.fail("rope.dimension_sections", "models that see are not supported in a GGUF of this family");
+    metadata.fail("rope.dimension_sections", "multimodal models are not supported in a GGUF of this family");
   }
   config["model_type"] = kGlm4Moe.model_type;
   config["architectures"] = {"Glm4MoeForCausalLM"};

@@ -1,4 +1,4 @@
-// Latent attention with DeepSeek's experts: names, and Mistral 4, which is also a part of multimodal models.
+// Names of latent attention with DeepSeek's experts, and Mistral 4, which is also the text model of multimodal models.
 #ifndef BALLAST_MODEL_ARCH_MIXTURES_LATENT_H_
 #define BALLAST_MODEL_ARCH_MIXTURES_LATENT_H_
 
@@ -45,7 +45,7 @@ ModelSpec describe_mistral4(const files::JsonReader& config);
 /// Returns the config.json of a GGUF with the name "deepseek2": of DeepSeek-V2 or V3.
 nlohmann::json deepseek_from_gguf(const files::GgufFile& file);
 
-/// Returns that of a GGUF with the name "glm4moe".
+/// Returns the config.json of a GGUF with the name "glm4moe".
 nlohmann::json glm4_moe_from_gguf(const files::GgufFile& file);
 
 }  // namespace ballast::model

@@ -70,7 +70,7 @@ void limit_to_chunk(const files::JsonReader& config, const std::vector<bool>& ro
   spec.context_length = std::min(spec.context_length, config.size("attention_chunk_size", 8192));
 }
 
-// The first configurations have a number.
+// Reads attn_temperature_tuning, which is a number in the first configurations.
 bool tunes_temperature(const files::JsonReader& config) {
   constexpr const char* kField = "attn_temperature_tuning";
   if (!config.has(kField)) return true;

@@ -42,7 +42,7 @@ ModelSpec describe_mixtral(const files::JsonReader& config) {
 }
 
 ModelSpec describe_minimax_m2(const files::JsonReader& config) {
-  // Transformers knows no others.
+  // transformers supports no other values of these fields.
   if (config.count("shared_intermediate_size", 0) != 0) config.fail("shared_intermediate_size", "is not supported");
   const std::string scoring = config.text("scoring_func", "sigmoid");
   if (scoring != "sigmoid") config.fail("scoring_func", "'" + scoring + "' is not supported; supported: sigmoid");

@@ -40,7 +40,7 @@ ModelSpec describe_qwen3(const files::JsonReader& config) {
 }
 
 ModelSpec describe_qwen2(const files::JsonReader& config) {
-  // What is in layer_types then depends on the version of transformers.
+  // The types in layer_types would then depend on the version of transformers.
   if (config.flag("use_sliding_window", false)) config.fail("use_sliding_window", "true is not supported");
   DecoderConfig decoder = read_llama_line(config, {.context = 32768, .heads = {.kv_heads = 16}});
   BiasSpec& biases = decoder.spec.biases;
@@ -80,7 +80,7 @@ nlohmann::json qwen2_from_gguf(const files::GgufFile& file) {
   config["num_experts_per_tok"] = metadata.size("expert_used_count");
   config["moe_intermediate_size"] = metadata.size("expert_feed_forward_length");
   config["shared_expert_intermediate_size"] = metadata.size("expert_shared_feed_forward_length");
-  config["norm_topk_prob"] = false;  // llama.cpp's behaviour, which has no key
+  config["norm_topk_prob"] = false;  // llama.cpp does not normalize them, and the metadata has no key for it
   return config;
 }
 
@@ -93,7 +93,7 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
   config["num_experts"] = metadata.size("qwen3moe.expert_count");
   config["num_experts_per_tok"] = metadata.size("qwen3moe.expert_used_count");
   config["moe_intermediate_size"] = metadata.size("qwen3moe.expert_feed_forward_length");
-  config["norm_topk_prob"] = true;  // llama.cpp's behaviour, which has no key
+  config["norm_topk_prob"] = true;  // llama.cpp always normalizes them, and the metadata has no key for it
   return config;
 }
 

@@ -13,7 +13,7 @@
 
 namespace ballast::model {
 
-/// Their names, in addition to the others: one tensor for each, or all of them in one (kFusedExperts).
+/// Names of these experts, in addition to the others: one tensor for each, or all of them in one (kFusedExperts).
 inline constexpr std::array<TensorNames, 9> kSharedExpertNames{{
     {Role::kRouter, "model.layers.{}.mlp.gate", "blk.{}.ffn_gate_inp"},
     {Role::kRouterCorrection, "model.layers.{}.mlp.gate.e_score_correction_bias", "blk.{}.exp_probs_b.bias"},
@@ -26,7 +26,7 @@ inline constexpr std::array<TensorNames, 9> kSharedExpertNames{{
     {Role::kExpertDown, "model.layers.{}.mlp.experts.down_proj", ""},
 }};
 
-/// Names of fields, and the configuration class's defaults: fields without a default must exist.
+/// Names of fields, and the defaults of the configuration class. Fields without a default must exist.
 struct SharedExpertFields {
   std::string_view count = "n_routed_experts";
   std::string_view shared = "n_shared_experts";
@@ -35,19 +35,20 @@ struct SharedExpertFields {
   std::optional<double> scale_by_default{};
 };
 
-/// Experts of `moe_intermediate_size` channels; the shared ones are one MLP.
+/// Reads experts of `moe_intermediate_size` channels; the shared ones are one MLP.
 ExpertSpec read_shared_experts(const files::JsonReader& config, const SharedExpertFields& fields = {});
 
-/// `n_group` and `topk_group`.
+/// Reads `n_group` and `topk_group`.
 void read_expert_groups(const files::JsonReader& config, std::optional<std::size_t> by_default, ExpertSpec& experts);
 
-/// Scores by sigmoid, a correction for the choice, groups by their best two, weights over their sum (DeepSeek-V3).
+/// Sets how DeepSeek-V3 chooses experts: scores by sigmoid, a correction that affects only the choice, groups ranked by
+/// the sum of their best two, and weights divided by their sum.
 void score_by_sigmoid(ExpertSpec& experts);
 
 /// Gives experts to all layers from the `first` one on.
 void set_experts_from(std::size_t first, const ExpertSpec& experts, ModelSpec& spec);
 
-/// Gives experts to the layers that `mlp_layer_types` calls sparse; returns false if there is no such field.
+/// Gives experts to the layers that `mlp_layer_types` calls sparse. Returns false if there is no such field.
 bool set_experts_by_type(const files::JsonReader& config, const ExpertSpec& experts, ModelSpec& spec);
 
 }  // namespace ballast::model

@@ -57,7 +57,7 @@ TEST_CASE("ERNIE 4.5's mixtures choose by corrected softmax, in the layers that 
   CHECK(experts.least_sum == 1e-12);
   CHECK(experts.shared_size == 16);
   CHECK(test::refusal_of_field(config, "use_bias", true) == "config.json: use_bias: true is not supported");
-  CHECK(test::refusal_of_field(config, "moe_k", 5) == "config.json: moe_k: is more than the experts there are");
+  CHECK(test::refusal_of_field(config, "moe_k", 5) == "config.json: moe_k: is more than the number of experts");
 }
 
 }  // namespace ballast::model::ernie4_5_test

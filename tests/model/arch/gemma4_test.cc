@@ -165,7 +165,7 @@ TEST_CASE("a mixture of Gemma 4 has experts in parallel with each MLP, with sepa
   CHECK(factors[0].role == Role::kRouter);
   CHECK(factors[0].weights == doctest::Approx(1 / std::sqrt(32.0)));
   CHECK(test::error_message([&] { described(with_field(config, "top_k_experts", 7)); }) ==
-        "config.json: top_k_experts: is more than the experts there are");
+        "config.json: top_k_experts: is more than the number of experts");
 }
 
 TEST_CASE("what of Gemma 4 is not supported is refused by field") {

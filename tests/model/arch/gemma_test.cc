@@ -188,7 +188,7 @@ TEST_CASE("Gemma's settings that are not supported are refused by field") {
   CHECK(refusal("attn_logit_softcapping", nullptr) == "no error");
   CHECK(refusal("sliding_window", nullptr) == "config.json: sliding_window: missing");
   CHECK(refusal("rope_parameters", {{"rope_theta", 1e4}}) ==
-        "config.json: rope_parameters.rope_theta: is no type of layers; supported: full_attention, "
+        "config.json: rope_parameters.rope_theta: is not a type of layers; supported: full_attention, "
         "sliding_attention");
   CHECK(refusal("rope_parameters", {{"full_attention", {{"rope_type", "ntk"}}}}) ==
         test::Contains("rope_parameters.full_attention.rope_type: 'ntk' is not supported"));

@@ -79,7 +79,7 @@ TEST_CASE("settings of gpt-oss that are not supported are refused by field") {
   CHECK(refusal("swiglu_alpha", 1.5) == "config.json: swiglu_alpha: is not 1.702: not supported");
   CHECK(refusal("swiglu_limit", 0) == "config.json: swiglu_limit: must be positive");
   CHECK(refusal("rope_parameters", nullptr) == "config.json: rope_parameters: missing");
-  CHECK(refusal("num_experts_per_tok", 7) == "config.json: num_experts_per_tok: is more than the experts there are");
+  CHECK(refusal("num_experts_per_tok", 7) == "config.json: num_experts_per_tok: is more than the number of experts");
 }
 
 /// Random experts' matrices in MXFP4, with their values.

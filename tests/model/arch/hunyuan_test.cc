@@ -62,7 +62,7 @@ TEST_CASE("Hunyuan's experts are as large as the MLP that all tokens pass, and m
     CHECK(layer.mlp.experts->normalize);
   }
   CHECK(test::refusal_of_field(config, "moe_topk", {2}) == "config.json: moe_topk: has no entry for layer 1");
-  CHECK(test::refusal_of_field(config, "moe_topk", 7) == "config.json: moe_topk: is more than the experts there are");
+  CHECK(test::refusal_of_field(config, "moe_topk", 7) == "config.json: moe_topk: is more than the number of experts");
   CHECK(test::refusal_of_field(config, "moe_intermediate_size", {40, 30}) ==
         "config.json: moe_intermediate_size: must be intermediate_size");
   CHECK(test::refusal_of_field(config, "num_shared_expert", 2) == "config.json: num_shared_expert: must be 1");

@@ -71,7 +71,7 @@ TEST_CASE("Nemotron-H's fields are read by either of their names") {
 
 TEST_CASE("what Nemotron-H cannot have is refused by field") {
   CHECK(refusal("hybrid_override_pattern", "MX") ==
-        "config.json: hybrid_override_pattern: 'X' is no type of layer; there are M, *, - and E");
+        "config.json: hybrid_override_pattern: 'X' is not a type of layer; supported: M, *, - and E");
   CHECK(refusal("hybrid_override_pattern", "") == "config.json: hybrid_override_pattern: names no layer");
   CHECK(refusal("hybrid_override_pattern", nullptr) == "config.json: hybrid_override_pattern: missing");
   CHECK(refusal("layers_block_type", {"mamba", "conv"}) ==

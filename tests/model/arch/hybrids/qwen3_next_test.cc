@@ -96,7 +96,7 @@ TEST_CASE("Qwen3-Next has routed experts and a shared expert, which its router w
 
 TEST_CASE("Qwen3-Next's experts are refused where they make no sense") {
   CHECK(test::refusal_of_field(with_experts(), "num_experts_per_tok", 7) ==
-        "config.json: num_experts_per_tok: is more than the experts there are");
+        "config.json: num_experts_per_tok: is more than the number of experts");
   CHECK(test::refusal_of_field(with_experts(), "num_experts", 70000) ==
         "config.json: num_experts: must be at most 65536");
   CHECK(test::refusal_of_field(with_experts(), "moe_intermediate_size", nullptr) ==
