@@ -24,7 +24,7 @@ ChannelStatistics finished(ChannelRanges& ranges) {
   return ranges.finish(single_rank());
 }
 
-TEST_CASE("channel ranges agree with a naive computation, massive tokens apart") {
+TEST_CASE("channel ranges agree with a naive computation, and ordinary ranges exclude massive tokens") {
   constexpr std::size_t kRows = 11;
   constexpr std::size_t kChannels = 5;
   constexpr std::size_t kStride = 9;
@@ -57,7 +57,7 @@ TEST_CASE("channel ranges agree with a naive computation, massive tokens apart")
   }
 }
 
-TEST_CASE("where all tokens are massive no ordinary range is made up") {
+TEST_CASE("an input has no ordinary range if all tokens are massive") {
   const std::vector<float> rows = {1, -2};
   const std::vector<std::uint8_t> massive = {1};
   ChannelRanges ranges(2);
@@ -67,7 +67,7 @@ TEST_CASE("where all tokens are massive no ordinary range is made up") {
   CHECK(got.min == std::vector<float>{1, -2});
 }
 
-TEST_CASE("an input that no token reached has zeros, not what division by none gives") {
+TEST_CASE("an input that no token reached has zeros, not the result of a division by zero") {
   ChannelRanges ranges(2);
   const ChannelStatistics got = finished(ranges);
   for (const auto& values : {got.min, got.max, got.mean, got.mean_square, got.ordinary_absmax}) {

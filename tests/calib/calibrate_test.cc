@@ -219,7 +219,7 @@ TEST_CASE("statistics do not depend on the number of threads") {
   CHECK(test::with_threads(1, own) == test::with_threads(3, own));
 }
 
-TEST_CASE("more samples than pass a block at once are measured like fewer") {
+TEST_CASE("samples that need several batches have the same statistics as those of one batch") {
   // 80 samples of 16 tokens are more than one batch; the text repeats itself, so 8 samples have the same ranges.
   std::string repeated;
   for (int i = 0; i < 10; ++i) repeated += alphabet_text(128);
@@ -244,7 +244,7 @@ TEST_CASE("more samples than pass a block at once are measured like fewer") {
   }
 }
 
-TEST_CASE("without text a seed gives the same statistics every time, and another seed others") {
+TEST_CASE("without text a seed always gives the same statistics, and another seed gives others") {
   const auto run = [](std::uint64_t seed) { return saved(calibrate(golden_model("llama"), sampled(4, 12, seed))); };
   const std::string first = run(7);
   CHECK(run(7) == first);
@@ -267,7 +267,7 @@ TEST_CASE("a GGUF is measured like the Hugging Face directory") {
   CHECK(gguf.inputs[2].linears == directory.inputs[2].linears);
 }
 
-TEST_CASE("options that cannot be met are refused by name") {
+TEST_CASE("options that cannot be satisfied are refused by name") {
   const TextModel model("hello");
   CHECK(error_message([&] { calibrate(model.path, model.options(0, 8)); }) == "samples: must be at least 1");
   CHECK(error_message([&] { calibrate(model.path, model.options(1, 1)); }) == "length: must be at least 2");
@@ -283,7 +283,7 @@ TEST_CASE("options that cannot be met are refused by name") {
         }) == Contains("none.txt"));
 }
 
-TEST_CASE("activations that overflow are refused with the layer") {
+TEST_CASE("activations that overflow are refused, and the error names the layer") {
   TextModel model(alphabet_text(16));
   for (float& value : model.model.at("model.layers.1.mlp.down_proj.weight").values) value = 3e38F;
   model.model.write(model.path);
@@ -291,7 +291,7 @@ TEST_CASE("activations that overflow are refused with the layer") {
         Contains("layer 2 gives values that are not finite"));
 }
 
-TEST_CASE("a calibration that was ended goes on, wherever it was, and gives the same bytes") {
+TEST_CASE("a calibration resumes after any step and gives the same bytes") {
   const TemporaryDirectory directory;
   struct Ended {};
   CalibrateOptions options = sampled(9, 8);
@@ -317,7 +317,7 @@ TEST_CASE("a calibration that was ended goes on, wherever it was, and gives the 
   CHECK_FALSE(fs::exists(options.state_folder));
 }
 
-TEST_CASE("what another calibration left is not gone on with") {
+TEST_CASE("progress of a calibration with other options is not resumed") {
   const TemporaryDirectory directory;
   CalibrateOptions options = sampled(2, 8);
   options.state_folder = directory / "state";
@@ -327,7 +327,7 @@ TEST_CASE("what another calibration left is not gone on with") {
         saved(calibrate(golden_model("llama3"), sampled(2, 8, 1))));
 }
 
-TEST_CASE("writing texts can be ended at every token") {
+TEST_CASE("the generation of texts can be ended at every token") {
   struct Ended {};
   std::size_t tokens = 0;
   CHECK_THROWS_AS(calibrate(golden_model("llama3"), sampled(2, 16),
@@ -340,7 +340,7 @@ TEST_CASE("writing texts can be ended at every token") {
   CHECK(tokens == 6);
 }
 
-TEST_CASE("a text that the model writes does not depend on how many it writes at once") {
+TEST_CASE("a text that the model generates does not depend on how many it generates at once") {
   const Statistics many = calibrate(golden_model("llama3"), sampled(70, 8));
   for (const std::size_t count : {1U, 3U, 9U}) {
     const Statistics few = calibrate(golden_model("llama3"), sampled(count, 8));
@@ -349,7 +349,7 @@ TEST_CASE("a text that the model writes does not depend on how many it writes at
   }
 }
 
-TEST_CASE("the plan is reported before the work, and a job that cannot fit is refused with a size that would") {
+TEST_CASE("the plan is reported before the work, and a job that does not fit is refused with a size that does") {
   CalibrateOptions options = sampled(2, 8);
   JobPlan plan;
   options.on_plan = [&](const JobPlan& told) { plan = told; };
@@ -363,7 +363,7 @@ TEST_CASE("the plan is reported before the work, and a job that cannot fit is re
   CHECK(message == Contains(" would fit"));
 }
 
-TEST_CASE("progress goes from block to block, and an exception from it ends the job") {
+TEST_CASE("progress is reported block by block, and an exception from it ends the job") {
   const TextModel model(alphabet_text(16));
   std::vector<std::size_t> blocks;
   calibrate(model.path, model.options(1, 16), [&](std::string_view stage, std::size_t done, std::size_t total) {

@@ -48,7 +48,7 @@ MassiveToken seen(int token, std::size_t samples) {
   return {.token = token, .position = 0, .token_text = "", .samples = samples};
 }
 
-TEST_CASE("a prefix survives its name, and a bad name is refused") {
+TEST_CASE("parsing the name of a prefix restores the prefix, and a bad name is refused") {
   for (const CachedPrefix& prefix :
        {CachedPrefix{}, CachedPrefix{.automatic = true}, CachedPrefix{.tokens = {198, 0}}}) {
     CHECK(parse_prefix(prefix_name(prefix), "place") == prefix);
@@ -59,7 +59,7 @@ TEST_CASE("a prefix survives its name, and a bad name is refused") {
   }
 }
 
-TEST_CASE("an automatic prefix has as many tokens as are massive in a sample, the one that begins a text last") {
+TEST_CASE("an automatic prefix has as many tokens as are massive in a sample, and the start token comes last") {
   const TextModel model("abc");
   const model::ModelSource source(model.directory / "model");
   Statistics statistics;
@@ -78,7 +78,7 @@ TEST_CASE("an automatic prefix has as many tokens as are massive in a sample, th
   CHECK(error_message(prefix) == Contains("token 900"));
 }
 
-TEST_CASE("statistics after a prefix are of the samples' tokens at their places after it") {
+TEST_CASE("statistics with a prefix are those of the samples' tokens at their positions after it") {
   const TextModel model("azbycxdwevfugthsirjqkplomn");
   const int first = 'a' - '!';
   const Statistics whole = model.measure({});
@@ -101,7 +101,7 @@ TEST_CASE("statistics after a prefix are of the samples' tokens at their places 
   CHECK(std::abs(after.layers.back().top.front().value) == doctest::Approx(largest).epsilon(1e-5));
 }
 
-TEST_CASE("what is massive after a prefix is known by its token") {
+TEST_CASE("after a prefix a massive token is recorded by its id") {
   TextModel model("abcdefgh");
   model.embedding('a' - '!', 7) = -9000;
   model.write();

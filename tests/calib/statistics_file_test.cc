@@ -79,7 +79,7 @@ std::string with_metadata(const auto& change) {
   return test::safetensors_bytes(header.dump(), bytes.substr(8 + length));
 }
 
-TEST_CASE("statistics come back from their file as they were") {
+TEST_CASE("statistics read from their file equal those that were saved") {
   const TemporaryDirectory directory;
   const Statistics before = sample_statistics();
   save_statistics(before, directory / "stats", false);
@@ -116,14 +116,14 @@ TEST_CASE("a truncated statistics file is refused wherever it ends") {
   }
 }
 
-TEST_CASE("a file of something else is refused") {
+TEST_CASE("a file with other content is refused") {
   CHECK(error_message([] { load_statistics(test::golden_model("llama") / "model.safetensors"); }) ==
         Contains("model.safetensors: is not a statistics file of ballast calibrate"));
   CHECK(refusal("hello, this is no tensor file") == Contains("stats: "));
   CHECK(error_message([] { load_statistics("/nonexistent/stats"); }) == Contains("/nonexistent/stats: "));
 }
 
-TEST_CASE("metadata that is damaged is refused with what is wrong") {
+TEST_CASE("damaged metadata is refused, and the error names what is wrong") {
   CHECK(refusal(with_metadata([](json&) {})) == "no error");
   CHECK(refusal(with_metadata([](json& m) { m["version"] = 1; })) ==
         Contains("version: is 1, this program reads version 2; it was written by ballast " + std::string(version()) +
@@ -136,7 +136,7 @@ TEST_CASE("metadata that is damaged is refused with what is wrong") {
   CHECK(refusal(with_metadata([](json& m) { m = 3; })) == Contains("ballast.statistics: must be an object"));
 }
 
-TEST_CASE("vectors that do not fit each other are refused") {
+TEST_CASE("parts of statistics whose sizes contradict each other are refused") {
   Statistics statistics = sample_statistics();
   statistics.inputs[0].channels.mean.pop_back();
   CHECK(refusal(file_bytes(statistics)) == Contains("differ in length: calibrate again"));

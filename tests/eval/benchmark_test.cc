@@ -17,7 +17,7 @@ const std::filesystem::path kModels = std::filesystem::path(BALLAST_TEST_DATA) /
 // Both models have a context of 64.
 const BenchmarkOptions kBeyondContext{.prompt = 8, .generate = 4, .depth = 100, .repetitions = 1, .cache = {}};
 
-TEST_CASE("speed is measured after more tokens than the context where positions are rotated") {
+TEST_CASE("speed can be measured beyond the context if positions are rotated") {
   const Benchmark measured = benchmark(kModels / "llama", kBeyondContext);
   REQUIRE(measured.results.size() == 2);
   CHECK(measured.results[0].test == "pp8 @ d100");
@@ -25,7 +25,7 @@ TEST_CASE("speed is measured after more tokens than the context where positions 
   for (const BenchmarkResult& result : measured.results) CHECK(result.tokens_per_second > 0);
 }
 
-TEST_CASE("a test's rates are its speed times what a token takes, and its limit is the nearer of two") {
+TEST_CASE("a test's rates are its speed times the work of a token, and the larger share of a limit is reported") {
   BenchmarkOptions options = kBeyondContext;
   options.sequences = 3;
   const Benchmark measured = benchmark(kModels / "llama", options);
@@ -51,7 +51,7 @@ TEST_CASE("a test's rates are its speed times what a token takes, and its limit 
   CHECK(weights / 3 + static_cast<double>(state.bytes_in_use()) == of_a_token(generation, generation.gb_s));
 }
 
-TEST_CASE("a beginning that sequences share is counted once") {
+TEST_CASE("a shared beginning of sequences is counted once") {
   BenchmarkOptions options = kBeyondContext;
   options.prompt = 0;
   options.sequences = 3;

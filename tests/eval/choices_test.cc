@@ -61,7 +61,7 @@ double direct_log_likelihood(const std::filesystem::path& path, const std::vecto
   return sum;
 }
 
-TEST_CASE("log-likelihoods and shares are what a hand computes") {
+TEST_CASE("log-likelihoods and shares equal values computed by hand") {
   ChoiceCase example(test::alphabet_model(4), line("abc", {"x", "d"}, 1) + "\n" + line("abc", {"dex", "d"}, 0) +
                                                   line("abc", {"defx", "x"}, 0) + line("mn", {"o", "\xC3\xA9"}, 1));
   example.options.delimiter = "";
@@ -103,7 +103,7 @@ test::TinyModel hybrid_model() {
   return model;
 }
 
-TEST_CASE("choices that continue from where the question ended score as if each ran alone") {
+TEST_CASE("choices that continue the cached question score as if each ran alone") {
   const std::vector<std::string> choices = {"hello there", "x", "to be or not to be", "hell"};
   const std::string question = "what do they say";
   for (const test::TinyModel& model : {test::random_model(), hybrid_model()}) {
@@ -143,7 +143,7 @@ TEST_CASE("the white space at a question's end is scored with the choice") {
   CHECK(eval::encode_continuation(*tokenizer, "ab ", "hello", "place").continuation == std::vector<int>{260});
 }
 
-TEST_CASE("an empty question is the token that begins texts") {
+TEST_CASE("an empty question is the start token") {
   const auto end_only = test::make_tiny_tokenizer(test::tiny_tokenizer_json(), {{"eos_token", "<|end|>"}});
   const auto ids = eval::encode_continuation(*end_only, " ", "hello", "place");
   CHECK(ids.context == std::vector<int>{261});
@@ -202,7 +202,7 @@ TEST_CASE("questions that cannot be read are refused by file and line") {
   CHECK(refusal(" \n\n") == Contains("q.jsonl: holds no questions"));
 }
 
-TEST_CASE("what cannot be scored is refused") {
+TEST_CASE("choices and models that cannot be scored are refused") {
   ChoiceCase example(test::random_model(), line("a", {"b", "c"}, 0) + line("hel", {"p", "lo"}, 0));
   const auto refusal = [&] { return error_message([&] { evaluate_choices(example.model, example.options); }); };
   CHECK(refusal() == "no error");

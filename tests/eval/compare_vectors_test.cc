@@ -54,7 +54,7 @@ TEST_CASE("vectors are compared by their directions and their nearest neighbours
   CHECK(turned.rank_correlation == Approx(1.0 / 3));
 }
 
-TEST_CASE("inspect prints how texts become vectors") {
+TEST_CASE("inspect prints how vectors of texts are computed") {
   const test::TemporaryDirectory directory;
   const std::filesystem::path model = test::random_model().write(directory / "m");
   const auto told = [&] {
@@ -71,7 +71,7 @@ TEST_CASE("inspect prints how texts become vectors") {
   CHECK(told().starts_with("embed: a text's vector is that of its first token; texts longer than 40 tokens are cut\n"));
 }
 
-TEST_CASE("a model's vectors are its own, and differ from a changed model's") {
+TEST_CASE("a model's vectors equal themselves and differ from those of a changed model") {
   const test::TemporaryDirectory directory;
   test::TinyModel tiny = test::random_model();
   tiny.tokenizer = test::tiny_tokenizer_json();

@@ -53,7 +53,7 @@ std::string varied_text() {
   return text;
 }
 
-TEST_CASE("perplexity is what a hand computes: the second half of each chunk") {
+TEST_CASE("perplexity equals a value computed by hand over the second half of each chunk") {
   // Chunks of 8; positions 4, 5 and 6 of each predict tokens 5, 6 and 7. What follows the alphabet has probability
   // e^4 / (e^4 + 263), anything else 1 / (e^4 + 263). The last three characters fill no chunk.
   const EvaluationCase example(test::alphabet_model(4),
@@ -83,7 +83,7 @@ TEST_CASE("a model that knows nothing has the vocabulary's size as perplexity") 
   CHECK(result.tokens == 40);
 }
 
-TEST_CASE("divergence from another model is what a hand computes") {
+TEST_CASE("the divergence from another model equals a value computed by hand") {
   const EvaluationCase example(test::alphabet_model(2), varied_text(), 10);
   const EvaluationCase other(test::alphabet_model(5), "", 10);
   EvaluateOptions options = example.options;
@@ -110,7 +110,7 @@ TEST_CASE("a model agrees with itself") {
   CHECK(*result.reference_ppl == result.ppl);
 }
 
-TEST_CASE("fewer bits diverge more and take less space") {
+TEST_CASE("fewer bits give more divergence and smaller files") {
   const EvaluationCase example(test::random_model({.mlp = 1024, .weights = 0.1F}), varied_text(), 12);
   EvaluateOptions options = example.options;
   options.reference = example.model;
@@ -141,7 +141,7 @@ TEST_CASE("if the tokenizer adds BOS, it is the first token of each chunk") {
   CHECK(result.ppl == doctest::Approx(sum / std::exp(4.0)).epsilon(1e-4));
 }
 
-TEST_CASE("at most the chunks that were asked for are scored") {
+TEST_CASE("at most the requested number of chunks is scored") {
   EvaluationCase example(test::random_model(), varied_text(), 10);
   example.options.chunks = 3;
   CHECK(evaluate(example.model, example.options).tokens == 12);
@@ -157,7 +157,7 @@ TEST_CASE("figures do not depend on the number of threads") {
   CHECK(test::with_threads(1, run) == test::with_threads(2, run));
 }
 
-TEST_CASE("stored logits of the reference give the same figures, and are used again") {
+TEST_CASE("stored logits of the reference are reused and give the same figures") {
   EvaluationCase example(test::random_model(), varied_text(), 12);
   EvaluateOptions options = example.options;
   options.reference = test::random_model({.weights = 0.1F}).write(example.directory / "reference");
@@ -310,7 +310,7 @@ TEST_CASE("the JSON has a reference's figures only when there is one") {
   for (const char* field : {"reference_ppl", "kl_mean", "kl_p99", "top1_agreement"}) CHECK(json.contains(field));
 }
 
-TEST_CASE("what cannot be evaluated is refused") {
+TEST_CASE("input that cannot be evaluated is refused") {
   const EvaluationCase example(test::random_model(), "hello", 8);
   EvaluateOptions options = example.options;
   const auto refusal = [&] { return error_message([&] { evaluate(example.model, options); }); };
@@ -344,7 +344,7 @@ TEST_CASE("what cannot be evaluated is refused") {
         Contains("has no tokenizer.json"));
 }
 
-TEST_CASE("an encoder is refused before its text is looked at") {
+TEST_CASE("an encoder is refused before its text is read") {
   EvaluateOptions options;
   options.text_file = "no such file";
   CHECK(error_message([&] { evaluate(test::golden_model("bert"), options); }) ==

@@ -21,7 +21,7 @@ std::string refusal(const std::string& csv) {
   return test::error_message([&] { read(csv); });
 }
 
-TEST_CASE("peers come in columns of any order, those that are not known are passed over") {
+TEST_CASE("the columns of peers may have any order, and unknown columns are ignored") {
   const auto peers = read(
       "program,kl,note,file_mb,name,tg128,pp512\n"
       "llama.cpp,0.056,\"an \"\"importance\"\" matrix, too\",105.5,Q4_K_M,156,728\n"
@@ -37,7 +37,7 @@ TEST_CASE("peers come in columns of any order, those that are not known are pass
   CHECK(peers[1].speeds.empty());
 }
 
-TEST_CASE("a program need not be named, and the last line need not end") {
+TEST_CASE("the program may be missing, and so may the last line break") {
   const auto peers = read("name,file_mb,kl\nQ8_0,145,0.0047");
   REQUIRE(peers.size() == 1);
   CHECK(peers[0].program == "others");
@@ -49,13 +49,13 @@ TEST_CASE("a peer may be the original itself") {
   CHECK(refusal("name,file_mb,kl\nF16,270,-1\n") == Contains("line 2: kl must be a number not below 0, is '-1'"));
 }
 
-TEST_CASE("a sweep's recipe that failed is no peer") {
+TEST_CASE("a failed recipe of a sweep is not used as a peer") {
   const auto peers = read("name,file_mb,kl,error\nw8a8,145,0.0047,\nw4a16,,,does not fit\n");
   REQUIRE(peers.size() == 1);
   CHECK(peers[0].name == "w8a8");
 }
 
-TEST_CASE("what is wrong in a file of peers is named with its line") {
+TEST_CASE("an error in a file of peers names the line") {
   CHECK(refusal("") == Contains("is empty"));
   CHECK(refusal("\n\n") == Contains("its first line must name the columns"));
   CHECK(refusal("name,kl\nQ8_0,1\n") == Contains("peers.csv: line 1: names no column 'file_mb'"));

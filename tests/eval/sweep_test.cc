@@ -75,7 +75,7 @@ struct SweepCase {
   }
 };
 
-TEST_CASE("a recipe's figures are those of converting and evaluating by hand") {
+TEST_CASE("a recipe's figures equal those of convert and evaluate") {
   SweepCase example({"w8a16", "w4a8"});
   example.options.benchmark = BenchmarkOptions{.prompt = 8, .generate = 4, .repetitions = 1};
   const Sweep result = example.run();
@@ -112,7 +112,7 @@ TEST_CASE("a recipe's figures are those of converting and evaluating by hand") {
   }
 }
 
-TEST_CASE("a further recipe is measured alone") {
+TEST_CASE("adding a recipe measures only that recipe") {
   SweepCase example({"w8a16", "w4a16"});
   const Sweep first = example.run();
   CHECK(example.evaluated("w8a16"));
@@ -153,7 +153,7 @@ TEST_CASE("two names of one recipe are measured once, and both get the result") 
   CHECK(fs::exists(example.output / "models" / "again") == example.options.keep_models);
 }
 
-TEST_CASE("speed asked for later is measured without evaluating again, and kept") {
+TEST_CASE("speed that is requested later is measured without another evaluation, and stored") {
   SweepCase example({"w8a16"});
   example.run();
   example.options.benchmark = BenchmarkOptions{.prompt = 8, .generate = 0, .repetitions = 1};
@@ -166,7 +166,7 @@ TEST_CASE("speed asked for later is measured without evaluating again, and kept"
   CHECK(example.run().rows[0].benchmark.has_value());
 }
 
-TEST_CASE("what a result depends on makes it another result") {
+TEST_CASE("a result is measured again when any of its inputs changes") {
   SweepCase example({"w8a16"});
   example.run();
   SUBCASE("the text") {
@@ -204,7 +204,7 @@ TEST_CASE("what a result depends on makes it another result") {
   CHECK(example.evaluated("w8a16"));
 }
 
-TEST_CASE("the place of model and texts is no part of a result") {
+TEST_CASE("a result does not depend on the directory of the model and the texts") {
   SweepCase example({"w8a16"});
   example.run();
   fs::rename(example.model, example.directory / "moved");
@@ -213,7 +213,7 @@ TEST_CASE("the place of model and texts is no part of a result") {
   CHECK(example.stages.empty());
 }
 
-TEST_CASE("stopped after any step a sweep continues, and ends with what an undisturbed one gives") {
+TEST_CASE("a sweep that is stopped after any step resumes and gives the result of an undisturbed one") {
   SweepCase undisturbed({"w8a8", "w4a16"});
   const std::string expected = sweep_json(undisturbed.run());
   const std::size_t steps = undisturbed.stages.size();
@@ -244,7 +244,7 @@ TEST_CASE("stopped after any step a sweep continues, and ends with what an undis
   CHECK(!fs::exists(example.output / "reference"));
 }
 
-TEST_CASE("a model that a killed run left complete is used, one that it left of other input is not") {
+TEST_CASE("a complete model of an earlier run is reused only if its inputs are the same") {
   SweepCase example({"w8a16"});
   example.options.keep_models = true;
   const Sweep first = example.run();
@@ -270,7 +270,7 @@ TEST_CASE("a model that a killed run left complete is used, one that it left of 
   CHECK(!fs::exists(example.output / "models"));
 }
 
-TEST_CASE("a recipe that fails leaves its message, and the others are measured") {
+TEST_CASE("a failed recipe has its message in the result, and the others are measured") {
   SweepCase example({"w8a16", "w4a16"});
   example.options.recipes[0].conversion.recipe.overrides = {{.pattern = "no_such_tensor", .format = {}}};
   const Sweep result = example.run();
@@ -283,7 +283,7 @@ TEST_CASE("a recipe that fails leaves its message, and the others are measured")
   CHECK(!example.evaluated("w4a16"));
 }
 
-TEST_CASE("statistics that are given are used, and nothing is calibrated") {
+TEST_CASE("given statistics are used, and no calibration runs") {
   SweepCase example({"w8a8"});
   const fs::path stats = example.directory / "own.stats";
   save_statistics(calibrate(example.model, example.options.calibration), stats, false);
@@ -293,7 +293,7 @@ TEST_CASE("statistics that are given are used, and nothing is calibrated") {
   for (const std::string& stage : example.stages) CHECK(stage.starts_with("w8a8 (1 of 1): "));
 }
 
-TEST_CASE("what no recipe could be measured with is refused before anything is done") {
+TEST_CASE("options that make every recipe fail are refused before the work begins") {
   SweepCase example({"w8a16"});
   const auto refusal = [&] { return error_message([&] { example.run(); }); };
   example.options.context = 0;  // regression: a division by it
@@ -327,7 +327,7 @@ TEST_CASE("what no recipe could be measured with is refused before anything is d
   CHECK(refusal() == Contains("short.txt"));
 }
 
-TEST_CASE("a directory with something else in it is left alone") {
+TEST_CASE("a directory with other files is refused and not changed") {
   SweepCase example({"w8a16"});
   fs::create_directory(example.output);
   test::write_file(example.output / "results.csv", "precious");
@@ -335,7 +335,7 @@ TEST_CASE("a directory with something else in it is left alone") {
   CHECK(test::read_file(example.output / "results.csv") == "precious");
 }
 
-TEST_CASE("a result that was damaged is named, not used") {
+TEST_CASE("a damaged result is named in an error and not used") {
   SweepCase example({"w8a16"});
   example.run();
   const fs::path file = fs::directory_iterator(example.output / "runs")->path();
@@ -361,7 +361,7 @@ TEST_CASE("a sweep's CSV can be used as the peers of another sweep") {
   }
 }
 
-TEST_CASE("the CSV keeps its columns where a recipe failed, and quotes what needs it") {
+TEST_CASE("the CSV keeps its columns if a recipe failed, and quotes values that need it") {
   Sweep result;
   result.rows = {{.name = "bad", .error = "file: says \"no\", twice"}};
   SweepRow& good = result.rows.emplace_back(SweepRow{.name = "good"});

@@ -52,12 +52,12 @@ void check_met(const std::filesystem::path& model, const std::string& expected) 
   CHECK(result.ok);
 }
 
-TEST_CASE("the logits of transformers are met") {
+TEST_CASE("verify accepts the logits of transformers") {
   for (const std::string& name : test::golden_names()) check_met(golden_model(name), name);
   for (const std::string name : {"llama", "qwen3", "gpt2"}) check_met(golden_model(name + ".gguf"), name);
 }
 
-TEST_CASE("the logits of transformers are met after the exact passes") {
+TEST_CASE("verify accepts the logits of transformers after the exact passes") {
   for (const std::string& name : test::golden_names()) {
     const TemporaryDirectory directory;
     ConvertOptions options;
@@ -83,7 +83,7 @@ TEST_CASE("a rounded model fails at a small tolerance and passes at a large one"
   CHECK(text.size() == 5);
 }
 
-TEST_CASE("a wrong logit is seen, its error relative to the spread of what was expected") {
+TEST_CASE("a wrong logit is reported, with its error relative to the spread of the expected logits") {
   const TemporaryDirectory directory;
   // A model that gives logit 10 for the next token and 0 for the others.
   const auto path = test::successor_model({1, 2, 3, 0}, 10).write(directory / "model");

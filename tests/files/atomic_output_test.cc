@@ -43,7 +43,7 @@ TEST_CASE("an output appears under its name when committed and not before") {
   CHECK(entries(parent.path()) == 1);
 }
 
-TEST_CASE("an output that is not committed leaves nothing") {
+TEST_CASE("an output that is not committed leaves no files") {
   const test::TemporaryDirectory parent;
   {
     AtomicDirectory output(parent / "out", false);
@@ -52,7 +52,7 @@ TEST_CASE("an output that is not committed leaves nothing") {
   CHECK(entries(parent.path()) == 0);
 }
 
-TEST_CASE("an existing output is kept unless it is to be replaced") {
+TEST_CASE("an existing output is kept unless replacement is requested") {
   const test::TemporaryDirectory parent;
   write_output(parent / "out", false, "old");
   CHECK(error_message([&] { AtomicDirectory(parent / "out", false); }) ==
@@ -143,7 +143,7 @@ TEST_CASE("a process killed at any moment leaves a complete output under the nam
   CHECK(entries(parent.path()) == 1);
 }
 
-TEST_CASE("a small file is written whole or not at all") {
+TEST_CASE("a small file is written completely or not at all") {
   const test::TemporaryDirectory parent;
   write_file_atomically(parent / "f", "one", false);
   CHECK(read_file(parent / "f") == "one");

@@ -41,7 +41,7 @@ TEST_CASE("a directory with one file is opened") {
   CHECK(error_message([&] { model->tensor("b"); }) == directory.path().string() + ": has no tensor \"b\"");
 }
 
-TEST_CASE("a GGUF file is known by its name or by its first bytes") {
+TEST_CASE("a GGUF file is recognized by its name or by its first bytes") {
   const test::TemporaryDirectory directory;
   const std::string bytes = test::GgufBytes().string("general.architecture", "llama").bytes();
   CHECK(open_checkpoint(write_file(directory / "m.bin", bytes))->kind() == Checkpoint::Kind::kGguf);
@@ -49,7 +49,7 @@ TEST_CASE("a GGUF file is known by its name or by its first bytes") {
         Contains("byte 0: does not begin with \"GGUF\""));
 }
 
-TEST_CASE("what is no model is refused with what a model may be") {
+TEST_CASE("a path that is not a model is refused, and the error lists what a model may be") {
   const test::TemporaryDirectory directory;
   CHECK(refusal_to_open("") == Contains("the path is empty; a model is a Hugging Face directory"));
   CHECK(refusal_to_open(directory / "none") == Contains("none: does not exist; a model is"));
@@ -96,7 +96,7 @@ TEST_CASE("an error suggests how to convert a folder of PyTorch or sentence-tran
         Contains(": name the model in it, " + (directory / "0_Transformer").string()));
 }
 
-TEST_CASE("a damaged config.json is named with the place in it") {
+TEST_CASE("an error about a damaged config.json names the location in it") {
   const test::TemporaryDirectory directory;
   write_file(directory / "model.safetensors", tensor_file("a"));
   write_file(directory / "config.json", "{\"a\":1,}");

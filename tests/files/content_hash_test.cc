@@ -9,7 +9,7 @@
 namespace ballast::files {
 namespace {
 
-TEST_CASE("contents hash the same whole and in parts, and as other programs have it") {
+TEST_CASE("a content has one hash, whole or in parts, which is that of other programs") {
   const std::string text = "content";
   CHECK(content_hash({test::as_bytes("con"), test::as_bytes("tent")}) == content_hash({test::as_bytes(text)}));
   CHECK(content_hash({test::as_bytes(text)}) != content_hash({test::as_bytes("contents")}));

@@ -36,7 +36,7 @@ TEST_CASE("blocks that were read are written back byte for byte") {
   }
 }
 
-TEST_CASE("rows of several blocks are written one block after the other") {
+TEST_CASE("rows of several blocks are written block by block") {
   const SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
   for (const DType dtype : writable_block_types()) {
     const DTypeInfo& info = dtype_info(dtype);

@@ -76,7 +76,7 @@ TEST_CASE("reading a row returns whether its scales and minimums are finite") {
   }
 }
 
-TEST_CASE("blocks of any type round to INT8, off by half a step at most, however small their values are") {
+TEST_CASE("blocks of any type are rounded to INT8 with an error of at most half a step, also for tiny values") {
   const SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
   std::size_t types = 0;
   for (const DTypeInfo& info : kDTypes) {
@@ -112,7 +112,7 @@ TEST_CASE("blocks of any type round to INT8, off by half a step at most, however
   CHECK(types == 6);
 }
 
-TEST_CASE("floats and blocks of grids have no form of codes") {
+TEST_CASE("floats and blocks of IQ grids have no layout of codes") {
   CHECK(!quantized_form(DType::kF32, 1, 32));
   CHECK(!quantized_form(DType::kF16, 1, 32));
   CHECK(!quantized_form(DType::kIQ2_XXS, 1, 256));

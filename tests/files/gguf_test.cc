@@ -48,7 +48,7 @@ GgufBytes small_file() {
   return file;
 }
 
-TEST_CASE("a tensor of a type that is not read refuses a GGUF only where it is asked for") {
+TEST_CASE("a tensor of an unsupported type in a GGUF is an error only if it is requested") {
   GgufBytes file;
   file.tensor("a", {8}, 0, 0).tensor("b", {8}, 15, 32).tensor("c", {8}, 99, 64).tensor("d", {8}, 0, 96);
   file.data = std::string(128, 'x');
@@ -91,7 +91,7 @@ TEST_CASE("metadata and tensors are read, shapes outermost first") {
   }
 }
 
-TEST_CASE("a file on disk gives long arrays when asked for") {
+TEST_CASE("a file on disk returns long arrays on request") {
   const test::TemporaryDirectory directory;
   const auto path = test::write_file(directory / "m.gguf", small_file().bytes());
   const auto file = open_gguf(path);
@@ -205,7 +205,7 @@ TEST_CASE("a matrix in NVFP4 whose factor is another tensor is refused") {
         Contains("m.gguf: tensor \"q.weight\": NVFP4 with a scale of its own (\"q.scale\") is not supported"));
 }
 
-TEST_CASE("tensors with one name or one place are refused") {
+TEST_CASE("tensors with the same name or overlapping bytes are refused") {
   GgufBytes twice;
   twice.tensor("t", {1}, 0, 0).tensor("t", {1}, 0, 32).data = std::string(64, 'x');
   CHECK(gguf_refusal(twice) == Contains("tensor \"t\": byte"));
@@ -243,7 +243,7 @@ struct SplitModel {
   void write(std::size_t index, const std::string& bytes) const { test::write_file(paths[index], bytes); }
 };
 
-TEST_CASE("a model in several files is opened by the first") {
+TEST_CASE("a model in several files is opened by its first file") {
   const SplitModel model;
   const auto file = open_checkpoint(model.paths.front());
   CHECK(file->names() == std::vector<std::string>{"a", "b", "c"});
@@ -262,7 +262,7 @@ TEST_CASE("a model in several files is opened by the first") {
   CHECK(error_message([&] { file->check_whole(); }) == Contains("m-00003-of-00003.gguf"));
 }
 
-TEST_CASE("a model in several files is refused when one of them is missing or another") {
+TEST_CASE("a model in several files is refused if one of them is missing or is another part") {
   const SplitModel model;
   CHECK(model.refusal() == "no error");
   CHECK(model.refusal(1) == Contains("m-00002-of-00003.gguf: is part 2 of 3 of a model; name the first, "));

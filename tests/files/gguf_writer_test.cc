@@ -33,7 +33,7 @@ std::vector<std::byte> counting_bytes(std::size_t count) {
   return bytes;
 }
 
-TEST_CASE("what is written is read back: fields, shapes, types and bytes") {
+TEST_CASE("fields, shapes, types and bytes are read back as they were written") {
   const test::TemporaryDirectory directory;
   const std::filesystem::path path = directory / "m.gguf";
   const std::vector<GgufField> fields = every_kind_of_field();
@@ -62,7 +62,7 @@ TEST_CASE("what is written is read back: fields, shapes, types and bytes") {
   }
 }
 
-TEST_CASE("a tensor may turn out to be of another type of the same size") {
+TEST_CASE("a tensor may be written with another type of the same size than planned") {
   const test::TemporaryDirectory directory;
   GgufWriter writer(directory / "m.gguf", every_kind_of_field(), {{"half", DType::kF16, {4}}});
   writer.write(DType::kBF16, counting_bytes(8));

@@ -30,7 +30,7 @@ JsonReader document() {
   return {kDocument, "dir/config.json"};
 }
 
-TEST_CASE("values of the right type are given") {
+TEST_CASE("getters return values of the right type") {
   const JsonReader reader = document();
   CHECK(reader.text("name") == "llama");
   CHECK(reader.size("size") == 32);
@@ -45,7 +45,7 @@ TEST_CASE("values of the right type are given") {
   CHECK(reader.at("rope").members()[1].first == "type");
 }
 
-TEST_CASE("null counts as missing, and what is missing may have a default") {
+TEST_CASE("null counts as missing, and a missing field may have a default") {
   const JsonReader reader = document();
   CHECK_FALSE(reader.has("nothing"));
   CHECK_FALSE(reader.find("none"));
@@ -57,7 +57,7 @@ TEST_CASE("null counts as missing, and what is missing may have a default") {
   CHECK(reader.text("none", "otherwise") == "otherwise");
 }
 
-TEST_CASE("a failure is one line with the file and the path") {
+TEST_CASE("an error is one line with the file and the path of the value") {
   const JsonReader reader = document();
   const auto refusal = [](const auto& read) { return error_message([&] { read(); }); };
   CHECK(refusal([&] { reader.at("none"); }) == "dir/config.json: none: missing");
@@ -81,7 +81,7 @@ TEST_CASE("a failure is one line with the file and the path") {
   CHECK(refusal([] { JsonReader(json(3), "f").has("x"); }) == "f: must be an object, is 3");
 }
 
-TEST_CASE("a long value is cut in a message, in whole characters") {
+TEST_CASE("a long value is truncated in a message, at a whole character") {
   const json value = std::string(78, 'x') + "\u00e9\u00e9";
   const std::string message = error_message([&] { (void)JsonReader(value, "f").integer(); });
   CHECK(message == "f: must be a whole number, is \"" + std::string(78, 'x') + "...");

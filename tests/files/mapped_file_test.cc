@@ -52,7 +52,7 @@ std::size_t letters(const MappedFile& file) {
   return count;
 }
 
-TEST_CASE("what a file lacks by now reads as zeros, and the file is named") {
+TEST_CASE("the lost part of a file reads as zeros, and the error names the file") {
   const test::TemporaryDirectory directory;
   const std::filesystem::path path = write_letters(directory);
   const int status = status_of_process([&] {
@@ -72,7 +72,7 @@ TEST_CASE("what a file lacks by now reads as zeros, and the file is named") {
   CHECK(status == 0);
 }
 
-TEST_CASE("a file that lost less than a page is found, too") {
+TEST_CASE("a file that lost less than a page is detected, too") {
   const test::TemporaryDirectory directory;
   const std::filesystem::path path = write_letters(directory);
   const MappedFile file(path);
@@ -100,7 +100,7 @@ TEST_CASE("a lost file is reported once as the cause of an error") {
   CHECK_FALSE(take_lost_file().has_value());
 }
 
-TEST_CASE("maps of others keep what they had: a handler, or the end of the process") {
+TEST_CASE("faults in maps of other code reach their handler, or end the process") {
   const test::TemporaryDirectory directory;
   const auto touch_other_map = [&] {
     const std::filesystem::path path = write_letters(directory);

@@ -52,7 +52,7 @@ TEST_CASE("a file shorter than its header requires is refused") {
   CHECK(safetensors_refusal(test::raw(std::uint64_t{0})) == Contains("byte 8: not valid JSON"));
 }
 
-TEST_CASE("a tensor of a type that is not read refuses the file only where it is asked for") {
+TEST_CASE("a tensor of an unsupported type is an error only if it is requested") {
   for (const char* type : {"F8_E5M2", "F8_E8M0", "F4", "U16", "U64", "Q4_0", "NEW"}) {
     CAPTURE(type);
     const std::string bytes =
@@ -145,7 +145,7 @@ TEST_CASE("damage is found by the checksum, and the tensor is named") {
   CHECK(error_message([&] { SafetensorsFile(good).tensor("u"); }) == good.string() + ": has no tensor \"u\"");
 }
 
-TEST_CASE("what is not a regular file is refused by name") {
+TEST_CASE("a file that is not a regular file is refused by name") {
   const test::TemporaryDirectory directory;
   CHECK(error_message([&] { SafetensorsFile(directory.path()); }) ==
         directory.path().string() + ": is a directory; a file is expected");

@@ -51,7 +51,7 @@ void check_values(const Checkpoint& model) {
   CHECK_NOTHROW(model.verify_checksums());
 }
 
-TEST_CASE("what is written in one file is read back") {
+TEST_CASE("tensors written in one file are read back") {
   const test::TemporaryDirectory directory;
   test::write_file(directory / "config.json", "{}");
   const std::uint64_t size = write_all(directory.path(), 1'000'000);
@@ -80,7 +80,7 @@ TEST_CASE("every tensor is aligned to the power of two in its size, up to 64 byt
   CHECK(static_cast<std::size_t>(first - file.bytes().data()) + total == file.bytes().size());
 }
 
-TEST_CASE("what is written in shards is read back, and an oversized tensor gets a shard of its own") {
+TEST_CASE("tensors written in shards are read back, and an oversized tensor gets a separate shard") {
   const test::TemporaryDirectory directory;
   test::write_file(directory / "config.json", "{}");
   const std::uint64_t size = write_all(directory.path(), 100);
@@ -100,7 +100,7 @@ TEST_CASE("the same input gives the same bytes") {
   CHECK(test::read_file(one / "model.safetensors") == test::read_file(two / "model.safetensors"));
 }
 
-TEST_CASE("types that turn out other than planned give the file that a plan with them would") {
+TEST_CASE("tensors written with other types than planned give the file of a plan with these types") {
   // Names of types that are a letter longer make a header longer than its padding.
   constexpr std::size_t kTensors = 80;
   const auto plan_of = [](DType dtype) {
@@ -130,7 +130,7 @@ TEST_CASE("types that turn out other than planned give the file that a plan with
   }
 }
 
-TEST_CASE("a flipped bit in a written model is found") {
+TEST_CASE("a flipped bit in a written model is detected") {
   const test::TemporaryDirectory directory;
   test::write_file(directory / "config.json", "{}");
   write_all(directory.path(), 1'000'000);
@@ -157,7 +157,7 @@ TEST_CASE("a plan that cannot be a file is refused") {
   CHECK(refusal({{"a", DType::kF32, {1ll << 61}}}) == Contains("does not fit memory"));
 }
 
-TEST_CASE("a caller that breaks its plan is stopped, in release builds too") {
+TEST_CASE("a caller that deviates from its plan gets an exception, in release builds too") {
   const test::TemporaryDirectory directory;
   SafetensorsWriter writer(directory.path(), {{"a", DType::kU8, {4}}}, {});
   CHECK_THROWS_AS(writer.write("b", test::as_bytes("1234")), std::logic_error);

@@ -23,7 +23,7 @@ TEST_CASE("JSON of every kind of value is read as the library reads it") {
   CHECK(parse_strict_json(text, "file") == nlohmann::json::parse(text));
 }
 
-TEST_CASE("a syntax error is named with its byte in the file") {
+TEST_CASE("a syntax error has its byte offset in the file") {
   CHECK(refusal_to_parse("{\"a\": ?}") == Contains("file: byte 14: not valid JSON: syntax error"));
   CHECK(refusal_to_parse("") == Contains("not valid JSON"));
   CHECK(refusal_to_parse("{\"a\":1") == Contains("not valid JSON"));
@@ -36,7 +36,7 @@ TEST_CASE("a key that occurs twice in one object is refused") {
   CHECK(refusal_to_parse(R"({"a":1,"b":{"a":1}})") == "no error");
 }
 
-TEST_CASE("nesting without end is refused instead of exhausting the stack") {
+TEST_CASE("unlimited nesting is refused and does not exhaust the stack") {
   CHECK(refusal_to_parse(std::string(1'000'000, '[')) == "file: JSON nested more than 64 levels deep");
   std::string objects;
   for (int i = 0; i < 100; ++i) objects += "{\"a\":";
@@ -44,7 +44,7 @@ TEST_CASE("nesting without end is refused instead of exhausting the stack") {
   CHECK(refusal_to_parse(std::string(64, '[') + std::string(64, ']')) == "no error");
 }
 
-TEST_CASE("a file that holds no JSON object is named") {
+TEST_CASE("a file that does not hold a JSON object is refused by name") {
   const test::TemporaryDirectory directory;
   const auto path = test::write_file(directory / "config.json", "[1]");
   CHECK(error_message([&] { read_json_object(path); }) ==

@@ -11,7 +11,7 @@
 namespace ballast::files {
 namespace {
 
-TEST_CASE("text that Windows wrote is read as Unix's") {
+TEST_CASE("text with a byte order mark and Windows line ends is read like Unix text") {
   CHECK(with_unix_line_ends("a\r\nb\r\n\r\n") == "a\nb\n\n");
   CHECK(with_unix_line_ends("\xEF\xBB\xBF"
                             "a\r\n") == "a\n");
@@ -21,7 +21,7 @@ TEST_CASE("text that Windows wrote is read as Unix's") {
   CHECK(with_unix_line_ends("") == "");
 }
 
-TEST_CASE("lines are read without what ends them") {
+TEST_CASE("lines are read without their line ends") {
   const test::TemporaryDirectory directory;
   const auto lines = [&](const std::string& text) {
     return read_text_lines(test::write_file(directory / "text.txt", text));

@@ -20,7 +20,7 @@ void limit(const fs::path& group, const std::string& most, std::size_t used, std
   test::write_file(group / "memory.stat", "anon 5\nfile " + std::to_string(files) + "\n");
 }
 
-TEST_CASE("the tightest control group above a process limits its memory, files that can be dropped left out") {
+TEST_CASE("the tightest control group above a process limits its memory, not counting files that can be dropped") {
   const test::TemporaryDirectory root;
   CHECK(ControlGroup(root / "none", "a/b").available_memory() == std::numeric_limits<std::uint64_t>::max());
   const ControlGroup group(root / ".", "a/b");
@@ -45,13 +45,13 @@ TEST_CASE("the smallest quota of the control groups above a process limits its p
   CHECK(group.processors() == 2);
 }
 
-TEST_CASE("a quota pays for whole processors, and for one at least") {
+TEST_CASE("a quota counts as whole processors, and at least as one") {
   CHECK(processors_of_quota("200000 100000") == 2);
   CHECK(processors_of_quota("199999 100000\n") == 1);
   CHECK(processors_of_quota("50000 100000") == 1);
 }
 
-TEST_CASE("no quota, and text that is none, limit nothing") {
+TEST_CASE("a missing or unreadable quota is no limit") {
   CHECK(!processors_of_quota("max 100000"));
   CHECK(!processors_of_quota(""));
   CHECK(!processors_of_quota("100000"));

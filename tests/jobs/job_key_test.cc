@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::TemporaryDirectory;
 
-TEST_CASE("a key changes with names, values and their order, and no two lists of them look alike") {
+TEST_CASE("a key changes with names, values and their order, and different lists have different keys") {
   const std::string one = JobKey().add("a", "1").add("b", "2").digest();
   CHECK(one == JobKey().add("a", "1").add("b", "2").digest());
   CHECK(one != JobKey().add("b", "2").add("a", "1").digest());

@@ -23,7 +23,7 @@ JobKey key(std::string_view option) {
   return key;
 }
 
-TEST_CASE("a job finds what the one before it saved, and nothing after it was done") {
+TEST_CASE("a job finds the progress of the previous run, and none after it was completed") {
   const TemporaryDirectory directory;
   const fs::path folder = JobState::folder_beside(directory / "out.stats");
   CHECK(folder == directory / ".out.stats.resume");
@@ -46,7 +46,7 @@ TEST_CASE("a job finds what the one before it saved, and nothing after it was do
   CHECK_FALSE(fs::exists(folder));
 }
 
-TEST_CASE("a job of another key begins anew") {
+TEST_CASE("a job with another key starts from the beginning") {
   const TemporaryDirectory directory;
   {
     JobState(directory / "state", key("a")).put("blob", "x");
@@ -55,7 +55,7 @@ TEST_CASE("a job of another key begins anew") {
   CHECK_FALSE(fs::exists(directory / "state"));  // nothing was saved, nothing is left
 }
 
-TEST_CASE("a damaged blob is none") {
+TEST_CASE("a damaged blob counts as missing") {
   const TemporaryDirectory directory;
   {
     JobState(directory / "state", key("a")).put("blob", "content");
@@ -75,7 +75,7 @@ TEST_CASE("two processes do not work in one folder") {
   CHECK(error_message([&] { JobState(directory / "state", key("a")); }) == Contains("another ballast"));
 }
 
-TEST_CASE("what is refused because another process is at work leaves that one's progress") {
+TEST_CASE("a job that is refused because another process runs it leaves that process's progress") {
   const TemporaryDirectory directory;
   const fs::path folder = directory / "state";
   JobState state(folder, key("a"));
@@ -87,7 +87,7 @@ TEST_CASE("what is refused because another process is at work leaves that one's 
   CHECK(state.get("blob") == "x");
 }
 
-TEST_CASE("with a job's folder go those that several ranks had for it, and no others") {
+TEST_CASE("removing a job's folder removes those of its ranks, and no others") {
   const TemporaryDirectory directory;
   for (const char* name : {"s", "s-1-of-2", "s-2-of-2", "s-calibration", "s-1-of-2x", "t-1-of-2"}) {
     JobState(directory / name, key("a")).put("blob", "x");
@@ -97,7 +97,7 @@ TEST_CASE("with a job's folder go those that several ranks had for it, and no ot
   for (const char* left : {"s-calibration", "s-1-of-2x", "t-1-of-2"}) CHECK(fs::exists(directory / left));
 }
 
-TEST_CASE("where nothing can be saved the job goes on and knows why") {
+TEST_CASE("a job continues if nothing can be saved, and knows the reason") {
   const TemporaryDirectory directory;
   test::write_file(directory / "file", "");
   JobState state(directory / "file" / "state", key("a"));
@@ -106,7 +106,7 @@ TEST_CASE("where nothing can be saved the job goes on and knows why") {
   CHECK(state.problem().find("cannot be created") != std::string::npos);
 }
 
-TEST_CASE("a disk that fills up while saving ends the saving and leaves nothing") {
+TEST_CASE("a disk that fills up while saving ends the saving and leaves no files") {
   const TemporaryDirectory directory;
   JobState state(directory / "state", key("a"));
   CHECK(state.put("blob", "x"));

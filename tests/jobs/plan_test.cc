@@ -14,7 +14,7 @@ namespace {
 
 using test::Contains;
 
-TEST_CASE("the memory of this process grows by what it touches") {
+TEST_CASE("the memory of this process grows by the pages that it touches") {
   constexpr std::size_t kTouched = std::size_t{64} << 20;
   const std::uint64_t before = resident_memory();
   const std::vector<char> touched(kTouched, 1);
@@ -31,7 +31,7 @@ TEST_CASE("a process may take no more memory than the machine has") {
   CHECK(available_memory() < machine);
 }
 
-TEST_CASE("a job that fits is planned; of one that does not, the most samples that do are told") {
+TEST_CASE("a job that fits is planned, and one that does not is refused with the largest number of samples that fits") {
   const PlannedSamples job{.samples = 1000, .length = 512, .ranks = 2};
   const JobPlan plan = plan_memory(job, [](std::size_t own) { return own; }, 500);
   CHECK(plan.memory_bytes == 500);

@@ -10,7 +10,7 @@
 namespace ballast::jobs {
 namespace {
 
-TEST_CASE("arrays are read as they were saved, and a blob that has others is refused") {
+TEST_CASE("arrays are read as they were saved, and a blob with other arrays is refused") {
   const std::vector<float> floats = {1.5F, -2};
   const std::vector<int> none;
   SavedArrays arrays;

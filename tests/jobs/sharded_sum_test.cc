@@ -122,7 +122,7 @@ TEST_CASE("sums in fixed order are the same on any number of ranks, on each of t
   }
 }
 
-TEST_CASE("sums in any order agree between ranks, and with those in fixed order but for rounding") {
+TEST_CASE("sums in any order are equal on all ranks, and equal to those in fixed order up to rounding") {
   const std::vector<float> expected = totals(1, 100, SumOrder::kFixed).front();
   const auto any = totals(3, 100, SumOrder::kAny);
   CHECK(any[0] == any[1]);

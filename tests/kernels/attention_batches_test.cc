@@ -122,7 +122,7 @@ void check_parts(AttentionCase c) {
   });
 }
 
-TEST_CASE("one query over a long cache is the same bits whether its parts are shared out or not") {
+TEST_CASE("one query over a long cache has the same bits whether or not its parts are separate tasks") {
   for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kInt8}) {
     for (const std::size_t window : {0, 1500}) {
       AttentionCase c = {.heads = 4, .kv_heads = 2, .head_size = 32, .queries = 2, .length = 3000, .type = type};

@@ -95,7 +95,7 @@ TEST_CASE("sequences that share pages get the same bits as alone, in any order a
   }
 }
 
-TEST_CASE("a sequence that shares pages but finds no block with others is read alone") {
+TEST_CASE("a sequence that shares pages but fits no block with others is read alone") {
   using Member = SharingSequences::Member;
   const Member three_of_half_a_block[] = {{0, 0, 1100, 16}, {0, 1024, 1090, 16}, {0, 512, 700, 16}};
   const Member seven_of_a_third[] = {{0, 0, 600},   {0, 512, 601}, {0, 512, 602}, {0, 512, 603},
@@ -115,7 +115,7 @@ TEST_CASE("a sequence that shares pages but finds no block with others is read a
   check(32, seven_of_a_third);
 }
 
-TEST_CASE("sequences without queries take no part in a call") {
+TEST_CASE("sequences without queries do not affect a call") {
   const AttentionData data({.heads = 2, .kv_heads = 1, .head_size = 8, .length = 700}, 3);
   std::vector<float> out, none;
   const AttentionSequence call[] = {data.piece(0, 0, none), data.piece(0, 1, out), data.piece(0, 0, none)};

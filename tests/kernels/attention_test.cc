@@ -128,7 +128,7 @@ TEST_CASE("attention whose values are the keys' first channels agrees with the r
   }
 }
 
-TEST_CASE("keys whose values are far smaller than their other channels lose no digits in INT8 by that") {
+TEST_CASE("large other channels of keys do not cost their values digits in INT8") {
   AttentionCase c = {.heads = 4, .head_size = 96, .queries = 8, .length = 200, .value_size = 64};
   c.values_in_keys = true;
   c.others_times = 1000.0F;
@@ -191,7 +191,7 @@ TEST_CASE("attention agrees with the reference for every window, number of sinks
   }
 }
 
-TEST_CASE("sinks are seen before the window begins, at its edge and beyond") {
+TEST_CASE("sinks are visible before the window begins, at its edge and beyond") {
   for (std::size_t length = 1; length <= 12; ++length) {
     for (std::size_t queries = 1; queries <= length; ++queries) {
       for (const std::size_t sinks : {0, 1, 4}) {
@@ -243,7 +243,7 @@ TEST_CASE("INT8 keys and values stay within their rounding of the exact result, 
   CHECK(relative_error(AttentionData(c, 11).reference_result().out, exact.out) <= 2e-3);
 }
 
-TEST_CASE("equal weights of equal scales lose nothing in INT8: integer products are exact") {
+TEST_CASE("with equal weights and equal scales, INT8 attention is exact") {
   for (const std::size_t length : {1, 63, 64, 65, 128, 300}) {
     for (const std::size_t head_size : {1, 3, 64, 80}) {
       AttentionCase c = {.heads = 3, .kv_heads = 1, .head_size = head_size, .queries = 1, .length = length};
@@ -260,7 +260,7 @@ TEST_CASE("equal weights of equal scales lose nothing in INT8: integer products 
   }
 }
 
-TEST_CASE("attention reads FP16 tokens among INT8 ones from where they are kept, on every target") {
+TEST_CASE("attention reads FP16 tokens among INT8 ones from their own rows, on every target") {
   for (const std::size_t fp16_every : {1, 2, 7, 33}) {
     for (AttentionCase c : kCases) {
       c.type = CacheType::kInt8;
@@ -336,7 +336,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a head whose own logit is above all scores returns next to nothing") {
+TEST_CASE("a head whose sink logit is far above all scores returns almost zero") {
   AttentionData data({.heads = 2, .kv_heads = 1, .head_size = 8, .queries = 3, .length = 10}, 3);
   const std::vector<float> logits = {1e4F, -1e4F};
   const AttentionResult without = data.result();
@@ -370,7 +370,7 @@ TEST_CASE("long caches are split among tasks and merged, for every type") {
   }
 }
 
-TEST_CASE("queries that do not see the first position have no share of it") {
+TEST_CASE("queries that do not see the first position have a share of 0") {
   const AttentionData data({.heads = 2, .kv_heads = 2, .head_size = 8, .queries = 3, .length = 10, .window = 4}, 1);
   for_every_target([&] {
     for (const double share : data.result().share) CHECK(share == 0.0);

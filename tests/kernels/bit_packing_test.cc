@@ -9,7 +9,7 @@
 namespace ballast::kernels {
 namespace {
 
-TEST_CASE("codes of every width come back from their string of bits") {
+TEST_CASE("unpacking restores codes of every width") {
   for (const int bits : {2, 3, 4, 5, 6, 7, 8}) {
     for (const std::size_t count : {0, 1, 7, 8, 9, 31, 32, 100}) {
       std::vector<std::uint8_t> codes(count);

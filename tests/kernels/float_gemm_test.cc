@@ -54,7 +54,7 @@ bool has(FloatType type) {
   return false;
 }
 
-TEST_CASE("oneDNN comes to the bits of ballast's own tiles") {
+TEST_CASE("oneDNN gives the same bits as ballast's own tiles") {
   if (!has(FloatType::kF32)) return;
   for (const FloatType type : {FloatType::kF32, FloatType::kF16, FloatType::kBF16}) {
     for (const GemmCase& shape : kGemmCases) {
@@ -115,7 +115,7 @@ TEST_CASE("rows of BF16 products depend neither on other rows nor on threads nor
   }
 }
 
-TEST_CASE("oneDNN multiplies F32 only beside instruction sets that fuse as it does") {
+TEST_CASE("oneDNN multiplies F32 only with instruction sets that fuse multiplication and addition") {
   const bool has_onednn = engines().size() > 1;
   for_every_target([&] {
     CHECK((engines().size() > 1) == (has_onednn && own_tile_fuses()));
@@ -128,7 +128,7 @@ TEST_CASE("oneDNN multiplies F32 only beside instruction sets that fuse as it do
   for_every_target([] { CHECK((float_gemm_for(100, FloatGemmChoice::kOneDnn) != nullptr) == own_tile_fuses()); });
 }
 
-TEST_CASE("float GEMM is chosen by name, and by time where none is named") {
+TEST_CASE("float GEMM is chosen by name, or by speed if no name is given") {
   CHECK(engines().front() == "ballast");
   CHECK(test::error_message([] { parse_float_gemm("abacus"); }) ==
         test::Contains("engine 'abacus': supported: auto, ballast"));

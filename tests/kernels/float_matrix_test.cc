@@ -44,7 +44,7 @@ TEST_CASE("a float matmul agrees with the reference on every target, for every s
   }
 }
 
-TEST_CASE("a matrix in panels gives the same products, and its rows back") {
+TEST_CASE("a matrix in panels gives the same products and the same rows") {
   for (const FloatType type : {FloatType::kF32, FloatType::kF16, FloatType::kBF16}) {
     for (const Shape& s : kShapes) {
       const EncodedFloats weights(random_floats(s.rows * s.cols, 1), type, true);
@@ -99,7 +99,7 @@ TEST_CASE("rows of a float matmul do not depend on the number of other rows") {
   }
 }
 
-TEST_CASE("float matmuls of one input give what each gives alone, and add it where that is asked for") {
+TEST_CASE("float matmuls of one input give the same as each alone, and add to dst on request") {
   constexpr std::size_t kCols = 50;
   const EncodedFloats first(random_floats(70 * kCols, 1), FloatType::kBF16);
   const EncodedFloats second(random_floats(3 * kCols, 2), FloatType::kF32);

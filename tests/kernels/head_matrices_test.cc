@@ -80,7 +80,7 @@ struct HeadsCase {
   }
 };
 
-TEST_CASE("each head's part of a row meets its own matrix, whichever way it is stored, on every target") {
+TEST_CASE("each head's part of a row is multiplied with its own matrix, stored either way, on every target") {
   for (const FloatType type : {FloatType::kF32, FloatType::kF16, FloatType::kBF16}) {
     for (const Sizes& sizes : kSizes) {
       const HeadsCase c(sizes, type);
@@ -100,7 +100,7 @@ TEST_CASE("each head's part of a row meets its own matrix, whichever way it is s
   }
 }
 
-TEST_CASE("a row's products with heads' matrices are bit-identical with any other rows and any number of threads") {
+TEST_CASE("a row's products with heads' matrices are bit-identical for any other rows and any number of threads") {
   for (const FloatType type : {FloatType::kF32, FloatType::kF16}) {
     const HeadsCase c({.heads = 7, .inputs = 130, .outputs = 90, .m = 30}, type);
     for_every_target([&] {
@@ -117,7 +117,7 @@ TEST_CASE("a row's products with heads' matrices are bit-identical with any othe
   }
 }
 
-TEST_CASE("scaled, weights too small or too large for F16 keep its digits") {
+TEST_CASE("scaled weights that are too small or too large for F16 keep their digits") {
   for (const float magnitude : {1e-12F, 1e-3F, 1e9F}) {
     const HeadsCase c({.heads = 2, .inputs = 40, .outputs = 33, .m = 2}, FloatType::kF16, magnitude);
     const std::vector<float> expected = c.expected(false, false);

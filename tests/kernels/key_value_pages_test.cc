@@ -22,7 +22,7 @@ struct Pages {
   }
 };
 
-TEST_CASE("rows are stored in their slots, across the end of a page, and leave the others alone") {
+TEST_CASE("rows are stored in their slots, across the end of a page, and other slots do not change") {
   const std::size_t key_size = 5, value_size = 3, count = 4, first = kPageTokens - 2, stride = 13;
   const std::vector<float> src = random_floats(count * stride, 1);
   for_every_target([&] {
@@ -48,7 +48,7 @@ TEST_CASE("rows are stored in their slots, across the end of a page, and leave t
   });
 }
 
-TEST_CASE("keys that contain the values are stored once, and in INT8 each part with a scale of its own") {
+TEST_CASE("keys that contain the values are stored once, and in INT8 each part has its own scale") {
   const std::size_t values = 6, others = 5, size = values + others, count = 3;
   const std::vector<float> src = random_floats(count * size, 1);
   for_every_target([&] {

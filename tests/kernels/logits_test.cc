@@ -75,7 +75,7 @@ TEST_CASE("weights and the sums of their blocks agree with exponentials in F64")
   }
 }
 
-TEST_CASE("argmax finds the first of equal maxima wherever it is") {
+TEST_CASE("argmax finds the first of equal maxima at any position") {
   for (const std::size_t size : {1, 5, 16, 17, 70}) {
     for (std::size_t at = 0; at < size; ++at) {
       std::vector<float> values(size, -3.0F);

@@ -95,7 +95,7 @@ TEST_CASE("rms_norm_heads normalizes each head separately and does not change va
   }
 }
 
-TEST_CASE("layer_norm_heads normalizes each head by itself, with gains of its own") {
+TEST_CASE("layer_norm_heads normalizes each head separately, with separate gains") {
   for (const std::size_t head_size : {1, 7, 16, 33, 64, 128}) {
     const std::size_t m = 5, heads = 3, stride = heads * head_size + 3;
     const std::vector<float> x = random_floats(m * stride, 1);

@@ -44,7 +44,7 @@ void alone_and_in_a_team(int threads, const Body& body) {
   omp_set_num_threads(before);
 }
 
-TEST_CASE("every task and every place of a range runs once, in a team and without one") {
+TEST_CASE("every task and every index of a range runs once, in a team and without one") {
   for (const int threads : {1, 2, 3, 17}) {
     alone_and_in_a_team(threads, [] {
       for (const std::size_t count : {0, 1, 2, 3, 5, 64, 1000}) {
@@ -54,7 +54,7 @@ TEST_CASE("every task and every place of a range runs once, in a team and withou
   }
 }
 
-TEST_CASE("every task of every home runs once, in a team and without one") {
+TEST_CASE("every task of every partition runs once, in a team and without one") {
   for (const int omp_threads : {1, 2, 5, 70}) {
     alone_and_in_a_team(omp_threads, [] {
       const std::size_t threads = threads_for(kMuchWork);
@@ -76,7 +76,7 @@ TEST_CASE("every task of every home runs once, in a team and without one") {
   }
 }
 
-TEST_CASE("thousands of calls follow each other in one team") {
+TEST_CASE("a team runs thousands of consecutive calls") {
   for (const int threads : {2, 5}) {
     alone_and_in_a_team(threads, [] {
       const std::size_t team = threads_for(kMuchWork);
@@ -128,7 +128,7 @@ TEST_CASE("parallel calls inside a parallel call, a team's or OpenMP's, run on t
   });
 }
 
-TEST_CASE("what a team's body throws comes out, and the next team works") {
+TEST_CASE("an exception in a team's body reaches the caller, and the next team works") {
   const bool done = with_threads(3, [] {
     for (int round = 0; round < 3; ++round) {
       CHECK_THROWS_AS(with_team([] {
@@ -143,7 +143,7 @@ TEST_CASE("what a team's body throws comes out, and the next team works") {
   CHECK(done);
 }
 
-TEST_CASE("threads of the program lead teams at the same time") {
+TEST_CASE("several threads of a program can lead teams at the same time") {
   std::vector<std::vector<int>> runs(3);
   std::vector<std::thread> leaders;
   for (std::vector<int>& own : runs) {
@@ -158,7 +158,7 @@ TEST_CASE("threads of the program lead teams at the same time") {
 
 // ThreadSanitizer lets no process that was forked begin threads.
 #if !HWY_IS_TSAN
-TEST_CASE("a process that was forked after a pool had run has threads, and so does the one that forked") {
+TEST_CASE("after a fork, parent and child both have working threads") {
   const auto runs_once = [] {
     std::atomic<int> runs = 0;
     with_team([&] { parallel_tasks(64, 3, [&](std::size_t, std::size_t) { ++runs; }); });

@@ -173,7 +173,7 @@ TEST_CASE("integers of one group are exact on every target") {
   }
 }
 
-TEST_CASE("activations of 16 bits lose next to nothing against floats") {
+TEST_CASE("products with 16-bit activations are close to those with floats") {
   for (const QuantizedCase& c : cases()) {
     const RandomMatrix random(c);
     const std::vector<float> src = random_floats(c.m * c.cols, 5);
@@ -185,7 +185,7 @@ TEST_CASE("activations of 16 bits lose next to nothing against floats") {
   }
 }
 
-TEST_CASE("several matrices at once, and sums onto what is there, give what they give alone") {
+TEST_CASE("several matrices in one call, also with accumulation, give the same as each alone") {
   const RandomMatrix first({50, 96, 32, 0, 4, false, {5}, false});
   const RandomMatrix second({33, 96, 32, 0, 6, true, {5}, false});
   const std::vector<float> earlier = random_floats(std::size_t{9} * 34, 3);
@@ -248,7 +248,7 @@ TEST_CASE("a matrix with a gate gives the activated product of the gate times it
   }
 }
 
-TEST_CASE("matrices that each read tokens of their own give what they give alone, to the bit") {
+TEST_CASE("matrices that read different tokens give the same bits as each alone") {
   constexpr std::size_t kRows = 70;
   const RandomMatrix random_gate({kRows, 96, 32, 0, 8, true, {5}, true});
   std::vector<RandomMatrix> random;
@@ -337,7 +337,7 @@ TEST_CASE("quantizing activations gives the reference's codes, scales and sums o
   }
 }
 
-TEST_CASE("a value that is no number is not lost in the rounding of its group") {
+TEST_CASE("a NaN is not lost in the rounding of its group") {
   constexpr std::size_t kCols = 70;
   for (const std::size_t at : {0, 3, 17, 31, 40, 69}) {
     CAPTURE(at);
@@ -459,7 +459,7 @@ TEST_CASE("a token's product does not depend on the other tokens") {
   }
 }
 
-TEST_CASE("tiles of AMX, emulated, give the bits that vectors give") {
+TEST_CASE("emulated AMX tiles give the same bits as vectors") {
   for (QuantizedCase c : cases()) {
     c.m = 83;  // two blocks of 32 tokens, or five of 16 with two planes, and some that are left
     const RandomMatrix random(c);

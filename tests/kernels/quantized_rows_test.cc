@@ -122,7 +122,7 @@ TEST_CASE("rows in other layouts are decoded to the values of their codes") {
   }
 }
 
-TEST_CASE("columns in another order meet the inputs that are theirs, on every target") {
+TEST_CASE("columns in another order are multiplied with their own inputs, on every target") {
   for (const CodeLayout& form : forms()) {
     CodeLayout ordered = form;
     ordered.column_order.resize(form.cols);
@@ -148,7 +148,7 @@ TEST_CASE("columns in another order meet the inputs that are theirs, on every ta
   }
 }
 
-TEST_CASE("products with them agree with exact integers, alone and with others, on every target") {
+TEST_CASE("products with rows in other layouts agree with exact integers, alone and together, on every target") {
   for (const CodeLayout& form : forms()) {
     CAPTURE(form.bits);
     CAPTURE(form.group_size);

@@ -5,7 +5,7 @@
 namespace ballast::kernels {
 namespace {
 
-TEST_CASE("rope rotates pairs half a rotary size apart and nothing else") {
+TEST_CASE("rope rotates pairs that are half a rotary size apart, and changes nothing else") {
   struct Case {
     std::size_t head_stride, rotary_size;
   };

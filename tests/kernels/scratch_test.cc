@@ -29,7 +29,7 @@ TEST_CASE("memory is aligned for any vector, and to huge pages from their size o
   }
 }
 
-TEST_CASE("more bytes than can be counted throw, and leave what was there") {
+TEST_CASE("a size that overflows throws and leaves existing memory unchanged") {
   AlignedArray<float> array(3);
   const float* before = array.data();
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
@@ -51,7 +51,7 @@ std::size_t resident_pages(std::byte* begin, std::size_t bytes) {
   return static_cast<std::size_t>(std::ranges::count_if(pages, [](unsigned char bits) { return (bits & 1) != 0; }));
 }
 
-TEST_CASE("weights give their memory back one by one") {
+TEST_CASE("weights return their memory one by one") {
   constexpr std::size_t kBytes = (3 << 20) + 64;
   std::vector<std::shared_ptr<std::byte[]>> pieces;
   for (int i = 0; i < 8; ++i) {

@@ -62,7 +62,7 @@ TEST_CASE("quantiles of magnitudes are within a bucket of the sorted values") {
   CHECK(magnitude_quantile(std::vector<std::uint64_t>(kMagnitudeBuckets), 0.5) == 0.0);
 }
 
-TEST_CASE("all_finite finds a NaN or an infinity at any place") {
+TEST_CASE("all_finite finds a NaN or an infinity at any position") {
   for_every_target([&] {
     for (const std::size_t size : {1, 15, 16, 17, 40}) {
       std::vector<float> values = random_floats(size, 1);

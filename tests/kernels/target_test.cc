@@ -17,7 +17,7 @@ namespace {
 using test::Contains;
 using test::error_message;
 
-TEST_CASE("kernels can be held to each instruction set of this machine, and let go") {
+TEST_CASE("kernels can be restricted to each instruction set of this machine, and released") {
   const std::vector<std::string> names = simd_targets();
   REQUIRE_FALSE(names.empty());
   CHECK(simd_target() == names.front());
@@ -33,7 +33,7 @@ TEST_CASE("kernels can be held to each instruction set of this machine, and let 
   CHECK(simd_target() == names.front());
 }
 
-TEST_CASE("an instruction set that this machine has not is refused with those that it has") {
+TEST_CASE("an instruction set that this machine lacks is refused, and the error lists those that it has") {
   const std::string names = error_message([] { use_simd_target("AVX9"); });
   CHECK(names == Contains("target 'AVX9': this processor has "));
   for (const std::string& name : simd_targets()) CHECK(names == Contains(name));

@@ -174,7 +174,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("forks of a sequence share its pages, go on to the same bits, and change nothing for each other") {
+TEST_CASE("forks of a sequence share its pages, continue with the same bits, and do not affect each other") {
   std::mt19937 random(2);
   for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kInt8}) {
     for (const bool rolling : {false, true}) {

@@ -19,7 +19,7 @@ namespace {
 
 using test::golden_model;
 
-TEST_CASE("every linear of a block has a name of its own, a shape and a place in the checkpoint") {
+TEST_CASE("every linear of a block has a unique name, a shape and a location in the checkpoint") {
   for (const std::string& name : test::golden_names()) {
     CAPTURE(name);
     const ModelSource source(golden_model(name));

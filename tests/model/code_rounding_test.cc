@@ -57,7 +57,7 @@ RoundedValues round_to(const std::vector<int>& values_of_codes, int bits, double
   return {std::move(codes), error};
 }
 
-TEST_CASE("what rounding to codes has cost is estimated from the codes alone") {
+TEST_CASE("the error of rounding to codes is estimated from the codes alone") {
   std::vector<int> even4, even8;
   for (int code = -8; code < 8; ++code) even4.push_back(code);
   for (int code = -127; code < 128; ++code) even8.push_back(code);
@@ -68,7 +68,7 @@ TEST_CASE("what rounding to codes has cost is estimated from the codes alone") {
   }
 }
 
-TEST_CASE("no error without values or with codes that are all equal") {
+TEST_CASE("the estimated error is 0 without values or with codes that are all equal") {
   CHECK(RelativeError{}.ratio() == 0);
   CHECK(estimated_rounding(round_to({3}, 4, 1).codes).ratio() == 0);
   CHECK(percent_text(0.0043) == "0.43 %");

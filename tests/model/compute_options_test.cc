@@ -26,7 +26,7 @@ Model load(const char* name, const ComputeOptions& compute) {
   return Model(test::golden_model(name), FloatLayout::kRows, all_floats(compute));
 }
 
-TEST_CASE("BF16 products change logits a little, and alike for a prompt and token by token") {
+TEST_CASE("BF16 products change logits slightly, and equally for a prompt and token by token") {
   if (!can_round()) return;
   for (const char* name : test::kGoldenDecoders) {
     CAPTURE(name);
@@ -41,7 +41,7 @@ TEST_CASE("BF16 products change logits a little, and alike for a prompt and toke
   }
 }
 
-TEST_CASE("two models of one process that are loaded with different options each give the bits that they give alone") {
+TEST_CASE("two models of one process with different options each give the same bits as alone") {
   if (!can_round()) return;
   const std::vector<int> ids = test::read_golden("llama").ids.front();
   const auto alone = [&](const ComputeOptions& compute) { return test::run_in_pieces(load("llama", compute), ids, 1); };

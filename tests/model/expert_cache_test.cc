@@ -60,7 +60,7 @@ void use(const ExpertCache& cache, std::size_t layer, const std::vector<std::siz
   for (const auto& expert : weights) CHECK(expert != nullptr);
 }
 
-TEST_CASE("the expert that was not used for the longest time makes room") {
+TEST_CASE("the least recently used expert is evicted") {
   NotingLoader notes;
   const ExpertCache cache(3 * kExpertBytes, notes.loader(), 0);  // has expert 0 of layer 0
   CHECK(cache.streamed_bytes() == kExpertBytes);
@@ -82,7 +82,7 @@ TEST_CASE("the expert that was not used for the longest time makes room") {
   CHECK(figures.loaded_bytes == 4 * kExpertBytes);
 }
 
-TEST_CASE("experts that are asked for together are never more than fit, and one always does") {
+TEST_CASE("the number of experts that may be requested together never exceeds the budget, and is at least one") {
   NotingLoader notes;
   const ExpertCache cache(2 * kExpertBytes + 1, notes.loader(), 0);
   CHECK(cache.of_layer(0)->most_at_once() == 2);
@@ -108,7 +108,7 @@ TEST_CASE("memory for less than one expert is refused") {
         "expert memory: 799 bytes are too few: one expert takes 800");
 }
 
-TEST_CASE("an expert that cannot be read is named, and asked for again the next time") {
+TEST_CASE("an expert that cannot be read is named in the error, and loaded again at the next request") {
   NotingLoader notes;
   ExpertLoader loader = notes.loader();
   bool broken = false;
@@ -158,7 +158,7 @@ TEST_CASE("logits are bit-identical for any number of experts in memory") {
   }
 }
 
-TEST_CASE("what was used before is found in memory where all experts fit") {
+TEST_CASE("used experts are found in memory if all experts fit") {
   const test::Golden golden = test::read_golden("qwen3_moe");
   const Model model(test::golden_model("qwen3_moe"), FloatLayout::kPanels, {.expert_bytes = std::uint64_t{1} << 30});
   SequenceState state = model.make_exact_state(golden.tokens);
@@ -178,7 +178,7 @@ TEST_CASE("memory for experts of a model that has none is refused") {
         Contains("has no experts"));
 }
 
-TEST_CASE("a file that is cut off while experts are still read from it is named in one line") {
+TEST_CASE("a file that is truncated while experts are read from it is named in one line") {
   const test::TemporaryDirectory directory;
   const std::filesystem::path copy = directory / "model";
   std::filesystem::copy(test::golden_model("qwen3_moe"), copy);

@@ -70,7 +70,7 @@ TEST_CASE("FP8 with scales of blocks is decoded to the last bit, blocks at the e
   });
 }
 
-TEST_CASE("codes of every foreign format stay what they are where kernels multiply them") {
+TEST_CASE("codes of every foreign format are kept if kernels can multiply them") {
   for (const ForeignForm& form : foreign_forms()) {
     CAPTURE(form.name);
     const test::TemporaryDirectory directory;
@@ -97,7 +97,7 @@ TEST_CASE("codes of every foreign format stay what they are where kernels multip
   }
 }
 
-TEST_CASE("a model of every foreign format computes what its decoded weights do") {
+TEST_CASE("a model of every foreign format gives the logits of its decoded weights") {
   using enum ActivationType;
   for (const ForeignForm& form : foreign_forms()) {
     CAPTURE(form.name);
@@ -161,7 +161,7 @@ std::string refusal_of_part(const ForeignForm& form, const std::string& part, co
                  [&](ForeignModel& model) { change(model.tensors.at(kDown + ("." + part))); });
 }
 
-TEST_CASE("what a foreign configuration wants and ballast does not read is named") {
+TEST_CASE("unsupported settings of a foreign configuration are named") {
   const ForeignForm gptq = test::gptq_form(4, 32);
   CHECK(refusal_of_config(gptq, "bits", 5) == Contains("quantization_config.bits: must be 2, 3, 4 or 8"));
   CHECK(refusal_of_config(gptq, "checkpoint_format", "marlin") ==
@@ -185,7 +185,7 @@ TEST_CASE("what a foreign configuration wants and ballast does not read is named
   CHECK(refusal_of_scheme("num_bits", 9) == Contains("num_bits: must be between 2 and 8, is 9"));
 }
 
-TEST_CASE("an activation that AutoAWQ scaled is named, not left as it is") {
+TEST_CASE("a scaled activation of AutoAWQ is refused by name") {
   const std::string said = refusal(test::foreign_model(test::awq_form()), [](ForeignModel& model) {
     model.tensors["model.layers.0.mlp.act.scales"] = {"F32", {1}, std::string(4, '\0')};
   });

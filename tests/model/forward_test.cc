@@ -142,7 +142,7 @@ TEST_CASE("a row is read in place of its placeholder's, and only there") {
                        std::vector(expected.begin() + static_cast<std::ptrdiff_t>(before), expected.end())) > 1e-3);
 }
 
-TEST_CASE("a truncated cache continues as if the tokens after had never been") {
+TEST_CASE("a truncated cache continues as if the removed tokens had never been there") {
   const std::vector<int> ids = read_golden("llama3").ids[0];
   Model model(golden_model("llama3"));
   SequenceState state = model.make_exact_state(ids.size());

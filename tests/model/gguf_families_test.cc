@@ -123,7 +123,7 @@ TEST_CASE("metadata of a GGUF that its family needs is named when it is missing 
   CHECK(refusal("phi", "rope.dimension_count", 3) == Contains("it must be an even number"));
 }
 
-TEST_CASE("a GGUF that names a factor of its rotation and no type is stretched by it") {
+TEST_CASE("a GGUF with a rotation factor but no type is stretched by that factor") {
   const Family& family = *std::ranges::find(kFamilies, std::string("gemma"), &Family::golden);
   for (const char* key : {"rope.scaling.factor", "rope.scale_linear"}) {
     CAPTURE(key);

@@ -108,7 +108,7 @@ struct BiasedKeys {
   }
 };
 
-TEST_CASE("a large key bias spoils a plain INT8 cache, and not one that keeps it apart, rolling or not") {
+TEST_CASE("a large key bias ruins a plain INT8 cache, but not one that stores keys without it, rolling or not") {
   const BiasedKeys layer(100.0F);
   const KeyValueCacheOptions kinds[] = {{.capacity = BiasedKeys::kTokens},
                                         {.window = 60, .sinks = 4, .largest_append = 50}};

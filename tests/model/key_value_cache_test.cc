@@ -40,7 +40,7 @@ void feed(KeyValueCache& cache, std::size_t count, unsigned seed, std::span<cons
   cache.advance(count);
 }
 
-TEST_CASE("a cache gives back what was appended, per layer and head, across pages") {
+TEST_CASE("a cache returns the appended keys and values, per layer and head, across pages") {
   constexpr std::size_t kKeyStride = 10, kValueStride = 11, kTokens = 300;
   KeyValueCache cache({kSmall, kSmall}, {.type = CacheType::kF32, .capacity = kTokens});
   const std::vector<float> keys = random_floats(kTokens * kKeyStride, 1);
@@ -67,7 +67,7 @@ TEST_CASE("a cache gives back what was appended, per layer and head, across page
   }
 }
 
-TEST_CASE("layers differ in heads and sizes, and one that keeps nothing takes no memory") {
+TEST_CASE("layers may differ in heads and sizes, and a layer without a cache takes no memory") {
   KeyValueCache cache({{.kv_heads = 1, .key_size = 5, .value_size = 2}, {}, kSmall},
                       {.type = CacheType::kF32, .capacity = 10});
   const std::vector<float> rows = random_floats(std::size_t{2} * 8, 1);
@@ -155,7 +155,7 @@ TEST_CASE("a rolling cache keeps its memory for inputs of any length") {
   }
 }
 
-TEST_CASE("a rolling cache can go back until something that would be seen is overwritten") {
+TEST_CASE("a rolling cache can be truncated until a token that would be visible is overwritten") {
   KeyValueCache cache({kSmall}, {.type = CacheType::kInt8, .window = 20, .sinks = 4, .largest_append = 8});
   for (unsigned i = 0; i < 4; ++i) feed(cache, 64, i);  // the page of the sinks and the ring's only one
   for (std::size_t length = 0; length <= 256; ++length) CHECK(cache.can_truncate_to(length));
@@ -170,7 +170,7 @@ TEST_CASE("a rolling cache can go back until something that would be seen is ove
   CHECK(!cache.can_truncate_to(147));  // position 128 stays lost
 }
 
-TEST_CASE("FP16 tokens give their memory back when they are overwritten") {
+TEST_CASE("FP16 tokens release their memory when they are overwritten") {
   KeyValueCache cache({kSmall}, {.type = CacheType::kInt8, .window = 4, .sinks = 1, .largest_append = 2});
   const auto feed_page = [&](std::size_t fp16) {
     std::vector<std::uint8_t> flags(kPageTokens / 2, 0);

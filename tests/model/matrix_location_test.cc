@@ -116,7 +116,7 @@ TEST_CASE("a part that a model does not have takes no rows") {
   CHECK(find_matrix(layout, spec, plain, Role::kUp, 0, 0).stored_rows == 3);
 }
 
-TEST_CASE("a checkpoint may have the parts by themselves; what is missing is named as the family has it") {
+TEST_CASE("a checkpoint may store the parts separately, and a missing tensor has the family's name in the error") {
   constexpr std::array<FusedTensor, 1> kFused{{{"block.{}.qkv", "", kParts, FusedTensor::Runs::kOne}}};
   const Architecture architecture = {.names = kNames, .fused = kFused};
   StorageLayout layout = {.architecture = &architecture};
@@ -131,7 +131,7 @@ TEST_CASE("a checkpoint may have the parts by themselves; what is missing is nam
   CHECK(find_matrix(layout, spec, Names({{"block.1.qkv.weight", 16}}), Role::kKey, 1, 0).module == "block.1.k");
 }
 
-TEST_CASE("the first of a role's names that a checkpoint has counts") {
+TEST_CASE("the first of a role's names that a checkpoint has is used") {
   constexpr std::array<TensorNames, 2> kTwo{{{Role::kQuery, "new.{}", ""}, {Role::kQuery, "old.{}", ""}}};
   const Architecture architecture = {.names = kTwo};
   const StorageLayout layout = {.architecture = &architecture};
@@ -158,7 +158,7 @@ TEST_CASE("only a block's matrices are transposed, and only in the original chec
   CHECK(!find_matrix(layout, spec, Names({{"blk.0.ffn_up.weight", 3}}), Role::kUp, 0, 0).transposed);
 }
 
-TEST_CASE("interleaved pairs of rotated channels are taken apart, in queries and keys alone") {
+TEST_CASE("interleaved pairs of rotated channels are separated, in queries and keys only") {
   ModelSpec spec = two_layer_spec();
   AttentionSpec& attention = test::attention_of(spec);
   attention.heads = 2;
@@ -176,7 +176,7 @@ TEST_CASE("interleaved pairs of rotated channels are taken apart, in queries and
   CHECK(find_matrix(layout, spec, names, Role::kQuery, 0, 0).rows.empty());
 }
 
-TEST_CASE("a latent head's rotated channels are its last ones, and its keys have them in a part of their own") {
+TEST_CASE("a latent head's rotated channels are its last ones, and those of the keys are stored separately") {
   ModelSpec spec = two_layer_spec();
   AttentionSpec& heads = test::attention_of(spec);
   heads.kv_heads = heads.heads = 2;
@@ -213,7 +213,7 @@ TEST_CASE("a norm is found under its old names and inside the linear that reads 
   CHECK(gain(kGpt2, "ln_f.weight", Role::kFinalNorm) == "ln_f.weight");
 }
 
-TEST_CASE("a vector of its own has the name alone") {
+TEST_CASE("a role that is a vector has its name without a suffix") {
   const StorageLayout layout = {.architecture = &kBert};
   const auto name = [&](const std::string& stored) {
     return find_vector(layout, Names({{stored, 1}}), Role::kHeadBias, "", 0);

@@ -309,7 +309,7 @@ TEST_CASE("a GGUF of a family whose GGUFs are not read is refused by name") {
         Contains("architecture 'nomic-bert' is not supported; supported: llama, qwen2, qwen3, "));
 }
 
-TEST_CASE("an original that keeps its matrices fused, transposed or interleaved is written with each by itself") {
+TEST_CASE("fused, transposed or interleaved matrices of an original are written as separate matrices") {
   for (const std::string& name : test::golden_names()) {
     CAPTURE(name);
     const test::Golden golden = test::read_golden(name);

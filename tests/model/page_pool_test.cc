@@ -12,7 +12,7 @@
 namespace ballast::model {
 namespace {
 
-TEST_CASE("a page given back is handed out again, and each size has its own") {
+TEST_CASE("a released page is reused, and each size has its own pages") {
   const std::shared_ptr<PagePool> pool = PagePool::make();
   PageRef first = pool->take(100);
   const std::byte* address = first.data();
@@ -26,7 +26,7 @@ TEST_CASE("a page given back is handed out again, and each size has its own") {
   CHECK(pool->bytes() == 500);
 }
 
-TEST_CASE("a page goes back with its last share") {
+TEST_CASE("a page is released with its last reference") {
   const std::shared_ptr<PagePool> pool = PagePool::make();
   PageRef first = pool->take(64);
   CHECK(!first.shared());

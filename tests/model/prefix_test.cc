@@ -43,7 +43,7 @@ fs::path written_model(const fs::path& directory, const nlohmann::json& prefix) 
   return model.write(directory);
 }
 
-TEST_CASE("a text's logits are those that it has when the prefix is a part of it") {
+TEST_CASE("a text's logits equal those of the text with the prefix in front") {
   const test::TemporaryDirectory directory;
   Model plain(test::random_model().write(directory / "plain"));
   Model model(written_model(directory / "prefixed", kPrefix));
@@ -58,7 +58,7 @@ TEST_CASE("a text's logits are those that it has when the prefix is a part of it
   }
 }
 
-TEST_CASE("a cache that is cut back to nothing still holds the prefix") {
+TEST_CASE("a cache that is truncated to 0 tokens still holds the prefix") {
   const test::TemporaryDirectory directory;
   Model model(written_model(directory / "model", kPrefix));
   SequenceState state = model.make_exact_state(16);

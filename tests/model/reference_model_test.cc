@@ -186,7 +186,7 @@ TEST_CASE("short convolutions of all widths agree with the reference, with and w
   }
 }
 
-TEST_CASE("an expert that is run alone reads tokens times the score that it would read them with") {
+TEST_CASE("an expert that is run alone reads tokens times their scores if scores multiply its input") {
   ModelSpec spec = small_spec();
   spec.layers[0].mlp.experts = ExpertSpec{.count = 5,
                                           .per_token = 2,
@@ -223,7 +223,7 @@ TEST_CASE("an expert that is run alone reads tokens times the score that it woul
   CHECK(block_error(spec, 4) <= 2e-5);
 }
 
-TEST_CASE("latent attention, which never makes keys and values, is what they would give") {
+TEST_CASE("latent attention gives the result of attention over expanded keys and values") {
   std::mt19937 random(23);
   const auto coin = [&] { return random() % 2 == 0; };
   for (unsigned trial = 0; trial < 60; ++trial) {
@@ -266,7 +266,7 @@ std::vector<float> run_layer(const ModelSpec& spec, const BlockWeights& block, c
   return hidden;
 }
 
-TEST_CASE("latent attention gives a token the same bits for any cut of a prompt, in caches of every kind") {
+TEST_CASE("latent attention gives a token the same bits for any division of a prompt, in caches of every kind") {
   ModelSpec spec = small_spec();
   test::attention_of(spec).kv_heads = 4;
   test::attention_of(spec).rope = RopeSpec{.rotary_size = 2};

@@ -117,7 +117,7 @@ TEST_CASE("logits decide where scores round to the same number") {
   CHECK(experts_of(choose_experts(spec, logits, {})) == std::vector<std::size_t>{1});
 }
 
-TEST_CASE("of equal experts and groups the first ones win") {
+TEST_CASE("of equal experts and groups the first ones are chosen") {
   ExpertSpec spec;
   spec.count = 6;
   spec.per_token = 2;
@@ -141,7 +141,7 @@ TEST_CASE("the correction decides the choice and not the weight") {
   CHECK(choices[0].weight == doctest::Approx(0.5));
 }
 
-TEST_CASE("a group's two best together may beat the single best expert") {
+TEST_CASE("a group is ranked by the sum of its two best scores if the spec says so") {
   ExpertSpec spec;
   spec.count = 4;
   spec.per_token = 1;
@@ -162,7 +162,7 @@ TEST_CASE("large logits do not overflow the softmax") {
   CHECK(choices[0].weight == 1.0F);
 }
 
-TEST_CASE("the sum that weights are divided by is offset, and has a least value") {
+TEST_CASE("the sum that weights are divided by has an offset and a lower bound") {
   ExpertSpec spec;
   spec.count = 2;
   spec.per_token = 1;

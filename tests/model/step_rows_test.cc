@@ -13,7 +13,7 @@ std::vector<std::size_t> sequences_of(const StepRows& rows) {
   return sequences;
 }
 
-TEST_CASE("rows of a step belong to the sequence in whose run they are; sequences without rows are passed over") {
+TEST_CASE("rows of a step belong to the sequence whose range they are in, and sequences without rows are skipped") {
   const std::vector<std::size_t> ends = {2, 2, 5, 6};
   const StepRows rows(ends);
   CHECK(rows.count() == 6);

@@ -23,7 +23,7 @@ std::string refusal(const char* field, const json& value) {
   return error_message([&] { read_into(ModelSpec{}, written); });
 }
 
-TEST_CASE("what folds changed survives being written") {
+TEST_CASE("the changes by folds are written and read back") {
   ModelSpec folded;
   folded.norm = {.kind = NormSpec::Kind::kLayer, .bias = true};
   for (bool BiasSpec::* flag :
@@ -56,7 +56,7 @@ TEST_CASE("what folds changed survives being written") {
   CHECK(read_into(original, written_spec(folded)).norm.kind == NormSpec::Kind::kRms);
 }
 
-TEST_CASE("files from before a flag was written have what the family has") {
+TEST_CASE("files that lack a newer flag get the family's value") {
   ModelSpec family;
   family.head_transform = Activation::kGelu;
   const json without = written_spec(family);
@@ -68,7 +68,7 @@ TEST_CASE("files from before a flag was written have what the family has") {
   CHECK(!read_into(family, without).biases.head_transform);
 }
 
-TEST_CASE("a gate's bias is that of the queries in files from before it had a flag") {
+TEST_CASE("in files without its flag, the output gate has a bias if the queries have one") {
   ModelSpec family;
   family.layers = {{.mixer = AttentionSpec{.output_gate = true}, .mlp = {}}};
   ModelSpec folded = family;
@@ -92,7 +92,7 @@ TEST_CASE("the written description of dense modules must agree with their files"
         "model are missing");
 }
 
-TEST_CASE("a written spec that makes no sense is refused by field") {
+TEST_CASE("an invalid written spec is refused by field") {
   CHECK(refusal("version", 2) == "config.json: ballast: version: is 2, this program reads version 1");
   CHECK(refusal("version", nullptr) == "config.json: ballast: version: missing");
   CHECK(refusal("norm", "batch") == "config.json: ballast: norm: must be 'rms' or 'layer'");

@@ -55,7 +55,7 @@ std::vector<InputChoice> small_model() {
   return inputs;
 }
 
-TEST_CASE("what a type of blocks costs in its input counts when types are chosen") {
+TEST_CASE("the error of a type's rounded inputs counts when types are chosen") {
   InputChoice input{.cols = 256,
                     .matrices = {{.id = kDown, .name = {}, .rows = 8, .options = {}, .outlier_gains = {}}}};
   for (const DType type : {DType::kQ4_0, DType::kQ4_K, DType::kQ5_K}) {
@@ -71,7 +71,7 @@ TEST_CASE("what a type of blocks costs in its input counts when types are chosen
   }
 }
 
-TEST_CASE("an allocation fits, uses what it has and costs less the more it has") {
+TEST_CASE("an allocation fits its budget, uses it, and costs less for a larger budget") {
   double before = std::numeric_limits<double>::infinity();
   for (const std::uint64_t budget : {20'000, 22'000, 24'000, 26'000, 28'000, 30'000}) {
     CAPTURE(budget);
@@ -90,7 +90,7 @@ TEST_CASE("an allocation fits, uses what it has and costs less the more it has")
   }
 }
 
-TEST_CASE("matrices that read one input have one group size and keep the same columns") {
+TEST_CASE("matrices that read one input have one group size and the same outlier columns") {
   const Allocation allocation = allocate(small_model(), 26'000);
   const MatrixAllocation* q = allocation.find(kQuery);
   const MatrixAllocation* v = allocation.find(kValue);
@@ -104,7 +104,7 @@ TEST_CASE("matrices that read one input have one group size and keep the same co
   CHECK(allocation.find({.role = Role::kQuery, .layer = 3, .expert = 1}) == nullptr);
 }
 
-TEST_CASE("inputs that INT8 costs most for their multiply-adds become INT16, as far as the share goes") {
+TEST_CASE("inputs with the largest INT8 cost per multiply-add become INT16, up to the given share") {
   std::vector<InputChoice> inputs = small_model();  // of 80 * 64, 64 * 128 and 300 * 64 weights
   const auto set_costs = [&](std::size_t input, double fine, double coarse) {
     for (MatrixChoice& matrix : inputs[input].matrices) {
@@ -163,7 +163,7 @@ TEST_CASE("inputs that INT8 costs most for their multiply-adds become INT16, as 
   CHECK(block.linears[0].format == WeightFormat{.bits = 6});
 }
 
-TEST_CASE("no choice of formats within the budget costs less") {
+TEST_CASE("an allocation costs at most a quarter more than the best choice of formats within the budget") {
   // Exhaustively, without outlier columns.
   std::vector<InputChoice> inputs = small_model();
   for (InputChoice& input : inputs) input.most_outliers = 0;
@@ -187,7 +187,7 @@ TEST_CASE("no choice of formats within the budget costs less") {
   CHECK(allocate(inputs, budget).cost >= best);
 }
 
-TEST_CASE("a column that matters much keeps 16 bits where that is worth its bytes") {
+TEST_CASE("an important column keeps 16 bits if that is worth its bytes") {
   for (const std::uint64_t budget : {20'500, 22'000}) {
     CAPTURE(budget);
     const Allocation allocation = allocate(small_model(), budget);
@@ -196,7 +196,7 @@ TEST_CASE("a column that matters much keeps 16 bits where that is worth its byte
   }
 }
 
-TEST_CASE("what a further byte would buy is what the next better format gives") {
+TEST_CASE("a matrix with a better format left reports the gain of further bytes") {
   const Allocation allocation = allocate(small_model(), 24'000);
   CHECK(allocation.matrices.size() == 4);
   for (const auto& [id, matrix] : allocation.matrices) {
@@ -205,7 +205,7 @@ TEST_CASE("what a further byte would buy is what the next better format gives") 
   }
 }
 
-TEST_CASE("a budget that nothing fits into is refused with the least that does") {
+TEST_CASE("a budget that is too small is refused, and the error has the smallest possible size") {
   CHECK(error_message([] { allocate(small_model(), 10'000); }) == Contains("target size: the matrices take at least"));
 }
 

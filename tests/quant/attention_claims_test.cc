@@ -80,7 +80,7 @@ TEST_CASE("a term that is added to the scores by distance leaves the key's bias 
   });
 }
 
-TEST_CASE("under RoPE the key's bias stays, but for the channels that are not rotated") {
+TEST_CASE("under RoPE the key's bias stays, except for channels that are not rotated") {
   for_random_tensors([](Random& random) {
     const Tokens tokens = random.tokens(kTokens, kHidden);
     const Attention full = random_attention(random, kHidden, {.rotary_size = 8});
@@ -119,7 +119,7 @@ TEST_CASE("under a cap on the scores the key's bias stays, and the value's folds
   });
 }
 
-TEST_CASE("in front of a norm of the values their bias stays, and the key's is redundant as before") {
+TEST_CASE("before a norm of the values their bias stays, and the key's is redundant as before") {
   for_random_tensors([](Random& random) {
     const Attention attention = random_attention(random, kHidden, {.value_norm = true});
     const Tokens tokens = random.tokens(kTokens, kHidden);
@@ -241,7 +241,7 @@ TEST_CASE("a head's values rotate with their bias unless they are gated by eleme
   }
 }
 
-TEST_CASE("additive scores keep the bias inside tanh, of which one is enough, and drop the one after it") {
+TEST_CASE("additive scores keep one bias inside tanh and drop the one after it") {
   for_random_tensors([](Random& random) {
     const Tokens queries = random.tokens(4, kHidden);
     const Tokens keys = random.tokens(kTokens, kHidden);
@@ -322,7 +322,7 @@ TEST_CASE("dot and general scores drop what is added to keys and keep what is ad
   });
 }
 
-TEST_CASE("a constant part of all values comes out of every score's attention unchanged") {
+TEST_CASE("attention with any kind of score passes a constant part of all values unchanged") {
   for_random_tensors([](Random& random) {
     const Tokens queries = random.tokens(4, kHidden);
     const Tokens keys = random.tokens(kTokens, kHidden);

@@ -104,7 +104,7 @@ TEST_CASE("every scheme loads, runs and stays within its budget") {
   }
 }
 
-TEST_CASE("what a conversion costs does not depend on the instruction set") {
+TEST_CASE("the expected cost of a conversion does not depend on the instruction set") {
   const TemporaryDirectory directory;
   for (const char* scheme : {"w8a8", "w4a8", "w4a16"}) {
     CAPTURE(scheme);
@@ -129,7 +129,7 @@ TEST_CASE("what a conversion costs does not depend on the instruction set") {
   }
 }
 
-TEST_CASE("every format loads and runs, and every bit more is closer") {
+TEST_CASE("every format loads and runs, and each additional bit reduces the error") {
   // Each kind of activations meets each group size and each symmetry.
   const struct {
     const char* scheme;
@@ -155,7 +155,7 @@ TEST_CASE("every format loads and runs, and every bit more is closer") {
   }
 }
 
-TEST_CASE("every codebook is converted and runs, and one of more bits is closer") {
+TEST_CASE("every codebook is converted and runs, and more bits reduce the error") {
   const TemporaryDirectory directory;
   for (const char* activations : {"w4a8", "w4a16"}) {
     ConvertOptions options = measured_options(activations, "llama3");
@@ -173,7 +173,7 @@ TEST_CASE("every codebook is converted and runs, and one of more bits is closer"
   }
 }
 
-TEST_CASE("searched grids are closer than those of the range, also with scales of 8 bits") {
+TEST_CASE("searched grids have smaller errors than those over the range, also with 8-bit scales") {
   const TemporaryDirectory directory;
   ConvertOptions options = measured_options("w4a16", "llama3");
   const auto size_with = [&](const char* format, const char* name) {
@@ -199,7 +199,7 @@ TEST_CASE("searched grids are closer than those of the range, also with scales o
   }
 }
 
-TEST_CASE("embedding, head and exceptions get the formats that they were given") {
+TEST_CASE("embedding, head and overridden matrices get the requested formats") {
   const TemporaryDirectory directory;
   ConvertOptions options = measured_options("w4a16", "llama3");
   options.recipe.embedding = parse_format("int8-channel");
@@ -227,7 +227,7 @@ TEST_CASE("embedding, head and exceptions get the formats that they were given")
   CHECK(report.bytes_after == fs::file_size(directory / "out" / "model.safetensors"));
 }
 
-TEST_CASE("a converted model carries the recipe that made it") {
+TEST_CASE("a converted model contains its recipe") {
   const TemporaryDirectory directory;
   ConvertOptions options = measured_options("w8a8", "llama");
   options.recipe.overrides = {{"down_proj", parse_format("bf16")}};
@@ -251,7 +251,7 @@ TEST_CASE("the same input gives the same bytes for any number of threads") {
   }
 }
 
-TEST_CASE("statistics that were saved decide the outliers") {
+TEST_CASE("saved statistics determine the outlier columns") {
   const TemporaryDirectory directory;
   test::TinyModel model = test::random_model();
   // Channel 5 of the stream is large for every token.
@@ -274,7 +274,7 @@ TEST_CASE("statistics that were saved decide the outliers") {
   CHECK(conversion_error(path, options) < 0.9 * conversion_error(path, plain));
 }
 
-TEST_CASE("an MLP reads INT16 where the norm of what it returns makes a channel large, unless the recipe says no") {
+TEST_CASE("an MLP reads INT16 if its output norm has a channel with a large gain, unless the recipe disables it") {
   const TemporaryDirectory directory;
   test::TinyModel model = test::read_model(golden_model("gemma3_text"));
   for (const char* layer : {"0", "1"}) {
@@ -301,7 +301,7 @@ TEST_CASE("an MLP reads INT16 where the norm of what it returns makes a channel 
   }
 }
 
-TEST_CASE("beside INT8 activations, what only a prompt's last token passes reads INT16 unless the recipe says no") {
+TEST_CASE("with INT8 activations, matrices that only a prompt's last token passes read INT16, unless disabled") {
   for (const char* golden : {"llama3", "llama"}) {  // the head is the embedding, or not
     CAPTURE(golden);
     for (const bool int16 : {true, false}) {
@@ -365,7 +365,7 @@ TEST_CASE("an existing output is kept unless replacement is requested") {
   CHECK(files_of(directory / "out") != before);
 }
 
-TEST_CASE("rounding a rounded model again is reported with the errors of both") {
+TEST_CASE("rounding a rounded model again is reported with the errors of both roundings") {
   const TemporaryDirectory directory;
   const auto note_of = [&](const char* model, const char* scheme) -> std::string {
     ConvertOptions options = options_for(scheme);
@@ -395,7 +395,7 @@ TEST_CASE("a directory that ballast did not write is not replaced") {
   CHECK(test::read_file(directory / "out" / "thesis.txt") == "precious");
 }
 
-TEST_CASE("a conversion that fails leaves nothing, and the old output as it was") {
+TEST_CASE("a failed conversion leaves no files, and keeps the old output") {
   const TemporaryDirectory directory;
   convert(golden_model("llama"), directory / "out", options_for("f32"));
   const auto before = files_of(directory / "out");
@@ -430,7 +430,7 @@ TEST_CASE("a converted model with a flipped bit is refused") {
   }
 }
 
-TEST_CASE("a tokenizer travels with the weights, and one that does not fit is refused") {
+TEST_CASE("a conversion copies the tokenizer, and refuses one that does not fit the model") {
   const TemporaryDirectory directory;
   test::TinyModel model = test::random_model();
   model.tokenizer = test::tiny_tokenizer_json();

@@ -47,7 +47,7 @@ TEST_CASE("moments of n tokens are drawn toward those of all tokens with a weigh
   }
 }
 
-TEST_CASE("an expert's moments are those of the rows that it got, over batches and shards") {
+TEST_CASE("an expert's moments are those of the rows that were routed to it, over batches and shards") {
   constexpr std::size_t kCols = 7;
   constexpr std::size_t kTokens = 9;
   const std::vector<float> first = random_floats(kTokens * kCols, 3);
@@ -113,7 +113,7 @@ struct MeasuredBlock {
   WorkingBlock block;
 };
 
-TEST_CASE("an expert that got fewer tokens than columns is measured on others, too, and its own share is known") {
+TEST_CASE("an expert with fewer tokens than columns is also measured on others, and the share of its own is recorded") {
   const MeasuredBlock own("qwen3_moe", {.each_expert = true, .shrink = false});
   const MeasuredBlock more("qwen3_moe", {.each_expert = true});
   const std::size_t experts = more.block.expert_tokens.size();
@@ -143,7 +143,7 @@ TEST_CASE("an expert that got fewer tokens than columns is measured on others, t
   CHECK(routed == 12 * 2);
 }
 
-TEST_CASE("values of experts and embeddings, which are loaded on demand, have had all passes") {
+TEST_CASE("values of experts and embeddings that are loaded on demand have passed all passes") {
   for (const std::string golden : {"qwen3_moe", "deepseek_v3", "mixtral"}) {
     CAPTURE(golden);
     const model::ModelSource source(test::golden_model(golden));
@@ -183,7 +183,7 @@ std::vector<float> correlated(std::size_t tokens, std::size_t cols, unsigned see
   return rows;
 }
 
-TEST_CASE("a matrix of which few tokens are known is rounded better for others with moments that are shrunk") {
+TEST_CASE("with few tokens, shrunk moments reduce the rounding error on other tokens") {
   constexpr std::size_t kCols = 64;
   WorkingLinear linear;
   linear.rows = 48;

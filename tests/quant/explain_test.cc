@@ -113,7 +113,7 @@ TEST_CASE("gpt2 and bert drop the keys' bias and fold the values'") {
   CHECK(norm.reason == Contains("residual stream"));
 }
 
-TEST_CASE("qwen3_next folds neither and gives the reason") {
+TEST_CASE("qwen3_next folds neither and reports the reason") {
   const FoldLine key = line_about(qwen3_next(), "model.layers.*.self_attn.k_proj bias");
   CHECK(key.outcome == Outcome::kKept);
   CHECK(key.reason == Contains("key norm stands between it and the score"));
@@ -149,7 +149,7 @@ TEST_CASE("every gain and bias of a model has one line") {
                      "rotation of the residual stream", "rotation of each head's values"});
 }
 
-TEST_CASE("parts that the recipe disables are kept, and the line reports it") {
+TEST_CASE("parts that the recipe disables are kept, and their lines report it") {
   Recipe recipe = recipe_for_scheme("f32");
   recipe.fold_biases = recipe.fold_norms = recipe.center_norms = false;
   for (const FoldLine& line : explain_folds(gpt_neox(), recipe)) {
@@ -201,7 +201,7 @@ ModelSpec mamba(Mamba2Spec::Norm norm) {
   return spec;
 }
 
-TEST_CASE("of Mamba 2 the norms' gains fold, before the gate and after it, and biases before an activation stay") {
+TEST_CASE("gains of Mamba 2's norms fold, before or after the gate, and biases before an activation stay") {
   for (const auto norm : {Mamba2Spec::Norm::kBeforeGate, Mamba2Spec::Norm::kAfterGate}) {
     const ModelSpec spec = mamba(norm);
     const FoldLine gain = line_about(spec, "model.layers.*.mamba.norm gain");
@@ -224,7 +224,7 @@ TEST_CASE("of Mamba 2 the norms' gains fold, before the gate and after it, and b
   }
 }
 
-TEST_CASE("the lines' JSON has what, outcome and reason of each") {
+TEST_CASE("the JSON of the lines has subject, outcome and reason of each") {
   const std::vector<FoldLine> lines = explain_folds(qwen2(), recipe_for_scheme("f32"));
   const nlohmann::json parsed = nlohmann::json::parse(fold_lines_json(lines));
   REQUIRE(parsed.at("folds").size() == lines.size());
@@ -235,7 +235,7 @@ TEST_CASE("the lines' JSON has what, outcome and reason of each") {
   CHECK(!first.at("reason").get<std::string>().empty());
 }
 
-TEST_CASE("folds whose results a format has no place for are not done there") {
+TEST_CASE("folds whose results an output format cannot hold are not applied for it") {
   const auto folded_biases = [](OutputFormat format) {
     const auto lines = explain_folds(test::golden_model("qwen2"), recipe_for_scheme("w4a16"), format);
     return std::ranges::count_if(

@@ -104,7 +104,7 @@ TEST_CASE("biases that a fold needs are created for grouped heads") {
   }
 }
 
-TEST_CASE("under RoPE the keys' bias stays, but for the part that is not rotated") {
+TEST_CASE("under RoPE the keys' bias stays, except for the part that is not rotated") {
   ModelSpec spec = test::small_spec();
   spec.biases = {.query = true, .key = true, .value = true};
   Folded full = fold(spec);
@@ -155,7 +155,7 @@ TEST_CASE("a norm's bias reaches the output gate, whose values' bias then stays"
   CHECK(!folded.spec.biases.attention_output);
 }
 
-TEST_CASE("one norm in front of attention and MLP gives its bias to both") {
+TEST_CASE("the bias of one norm before attention and MLP folds into both") {
   ModelSpec spec = test::small_layer_norm_spec();
   spec.layout = BlockLayout::kParallelShared;
   test::mlp_of(spec).gated = true;
@@ -180,7 +180,7 @@ TEST_CASE("norms that write the residual stream keep their bias") {
   for (std::size_t i = 0; i < block.norms.size(); ++i) CHECK(block.norms[i].bias == before.norms[i].bias);
 }
 
-TEST_CASE("a router takes a norm's bias; in front of one of a shared MLP the norm keeps it") {
+TEST_CASE("a norm's bias folds into a router, but stays before the router of a shared MLP") {
   ModelSpec spec = test::small_layer_norm_spec();
   test::mlp_of(spec).gated = true;
   test::mlp_of(spec).experts =
@@ -252,7 +252,7 @@ TEST_CASE("the final norm's bias becomes that of an untied head, created or adde
   }
 }
 
-TEST_CASE("a tied head leaves the final norm its bias, and the other norms zeros") {
+TEST_CASE("with a tied head the final norm keeps its bias, and the other norms have zeros") {
   ModelSpec spec = test::small_layer_norm_spec();
   spec.tied_embeddings = true;
   Folded folded = fold(spec);

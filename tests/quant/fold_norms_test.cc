@@ -31,7 +31,7 @@ void check_same(const std::pair<LayerValues, LayerValues>& values) {
   CHECK(test::relative_change(values.first.mlp_output, values.second.mlp_output) < 2e-6);
 }
 
-TEST_CASE("gains fold into all readers in every layout in which norms come before") {
+TEST_CASE("gains fold into all readers in every layout with input norms") {
   for (const BlockLayout layout : {BlockLayout::kPreNorm, BlockLayout::kParallel, BlockLayout::kParallelShared}) {
     ModelSpec spec = test::small_spec();
     spec.layout = layout;
@@ -59,7 +59,7 @@ TEST_CASE("a bias that stays in the norm is divided by the gain") {
   CHECK(block.norms[0].gain == std::vector<float>(spec.hidden_size, 1.0F));
 }
 
-TEST_CASE("a channel whose bias would not survive the division keeps its gain") {
+TEST_CASE("a channel keeps its gain if the bias cannot be divided by it") {
   const ModelSpec spec = test::small_layer_norm_spec();
   WorkingBlock block;
   check_same(fold(spec, block, [](WorkingBlock& random) {
@@ -82,7 +82,7 @@ TEST_CASE("norms of queries and keys keep their gain") {
   }
 }
 
-TEST_CASE("a router's columns and all experts' take the gain") {
+TEST_CASE("the gain folds into the columns of a router and of all experts") {
   ModelSpec spec = test::small_spec();
   test::mlp_of(spec).experts = ExpertSpec{.count = 3, .per_token = 1, .size = 4, .shared_size = 5};
   Random random(3);
@@ -100,7 +100,7 @@ TEST_CASE("a router's columns and all experts' take the gain") {
   }
 }
 
-TEST_CASE("the norms of latent vectors fold into what reads these") {
+TEST_CASE("the norms of latent vectors fold into their readers") {
   ModelSpec spec = test::small_spec();
   test::attention_of(spec).kv_heads = test::attention_of(spec).heads;
   test::attention_of(spec).rope->rotary_size = 2;

@@ -91,13 +91,13 @@ TEST_CASE("under RoPE the keys' bias stays, sliding window or not") {
   }
 }
 
-TEST_CASE("where part of a head is rotated the rest of the keys' bias is dropped") {
+TEST_CASE("if a part of a head is rotated, the bias of the other channels of keys is dropped") {
   const ModelSpec spec = spec_of("gpt_neox");
   CHECK(key_bias_drop(spec.layers.back()).drop == Drop::kUnrotated);
   CHECK(key_bias_drop(spec.layers.back()).reason == Contains("channels from 4 on of each head are not rotated"));
 }
 
-TEST_CASE("a key norm keeps the keys' bias even where nothing is rotated") {
+TEST_CASE("with a key norm the keys' bias stays, even without rotation") {
   ModelSpec spec = gpt2();
   for_each_attention(spec, [](AttentionSpec& attention) { attention.query_key_norm = HeadNormSpec{}; });
   CHECK(key_bias_drop(spec.layers.back()).drop == Drop::kNone);
@@ -106,7 +106,7 @@ TEST_CASE("a key norm keeps the keys' bias even where nothing is rotated") {
   CHECK(!gain_fold(spec, kLast, Role::kQueryNorm).legal);
 }
 
-TEST_CASE("the gain of a norm after the rotation stays for the score that follows") {
+TEST_CASE("the gain of a norm after the rotation stays, because the score follows") {
   ModelSpec spec = spec_of("qwen3");
   CHECK(gain_fold(spec, kLast, Role::kKeyNorm).reason == Contains("the rotation follows"));
   for_each_attention(spec, [](AttentionSpec& attention) { attention.query_key_norm->after_rotation = true; });
@@ -124,7 +124,7 @@ TEST_CASE("an output gate keeps the values' bias and their rotation") {
   CHECK(key_bias_drop(spec.layers.back()).reason == Contains("key norm"));
 }
 
-TEST_CASE("a gate for each head keeps the values' bias and lets their scaling and their rotation through") {
+TEST_CASE("with one gate per head the values' bias stays, and their scaling and rotation are legal") {
   ModelSpec spec = qwen3_next();
   for_each_attention(spec, [](AttentionSpec& attention) { attention.head_gates = true; });
   CHECK(!values_of(spec).bias.legal);
@@ -181,7 +181,7 @@ TEST_CASE("a norm folds if and only if only linears read it") {
   }
 }
 
-TEST_CASE("the final norm folds into a head of its own only") {
+TEST_CASE("the final norm folds only into an untied head") {
   ModelSpec spec = spec_of("llama");
   CHECK(gain_fold(spec, kLast, Role::kFinalNorm).legal);
   spec.tied_embeddings = true;
@@ -193,7 +193,7 @@ TEST_CASE("the final norm folds into a head of its own only") {
   CHECK(norm_bias_fold(bert, kLast, Role::kHeadNorm).legal);
 }
 
-TEST_CASE("LayerNorm becomes RMSNorm only where linears alone write the stream and the head is free") {
+TEST_CASE("LayerNorm becomes RMSNorm only if only linears write the stream and the head is untied") {
   CHECK(layer_norm_to_rms(spec_of("gpt_neox")).legal);
   CHECK(!layer_norm_to_rms(gpt2()).legal);
   ModelSpec untied = gpt2();
@@ -218,7 +218,7 @@ TEST_CASE("a stream that a mixer reads without a norm is neither centred nor rot
   CHECK(residual_rotation(spec, true).reason == Contains("a mixer reads the residual stream itself"));
 }
 
-TEST_CASE("the last norm of a model without a head keeps its gain") {
+TEST_CASE("the final norm of a model without a head keeps its gain") {
   ModelSpec spec = spec_of("llama", {{"tie_word_embeddings", false}});
   CHECK(gain_fold(spec, kLast, Role::kFinalNorm).legal);
   spec.has_head = false;
@@ -226,7 +226,7 @@ TEST_CASE("the last norm of a model without a head keeps its gain") {
   CHECK(!norm_bias_fold(spec, kLast, Role::kFinalNorm).legal);
 }
 
-TEST_CASE("norms of what attention and MLP return keep their gains, and no stream is centred or rotated there") {
+TEST_CASE("output norms keep their gains, and with them the stream is neither centred nor rotated") {
   for (const char* type : {"gemma3_text", "glm4", "olmo2"}) {
     CAPTURE(type);
     ModelSpec spec = spec_of(type, {{"tie_word_embeddings", false}});
@@ -241,14 +241,14 @@ TEST_CASE("norms of what attention and MLP return keep their gains, and no strea
   }
 }
 
-TEST_CASE("the keys' bias is dropped in layers without rotation alone") {
+TEST_CASE("the keys' bias is dropped only in layers without rotation") {
   const ModelSpec spec = spec_of("smollm3", {{"attention_bias", true}, {"no_rope_layers", {1, 0, 1}}});
   CHECK(key_bias_drop(spec.layers[0]).drop == Drop::kNone);
   CHECK(key_bias_drop(spec.layers[1]).drop == Drop::kWhole);
   CHECK(key_bias_drop(spec.layers[2]).drop == Drop::kNone);
 }
 
-TEST_CASE("a cap on the scores, a norm of the values and a head's own logit keep biases") {
+TEST_CASE("a cap on the scores, a norm of the values and a sink logit keep biases") {
   ModelSpec capped = spec_of("gemma2", {{"attention_bias", true}});
   test::attention_of(capped).rope.reset();
   CHECK(key_bias_drop(capped.layers[0]).drop == Drop::kNone);
@@ -269,7 +269,7 @@ TEST_CASE("a cap on the scores, a norm of the values and a head's own logit keep
   CHECK(values_of(with_logits).scaling.legal);
 }
 
-TEST_CASE("a norm's bias stays where experts read it times their weights") {
+TEST_CASE("a norm's bias stays if experts read the norm times their weights") {
   ModelSpec spec = deepseek_v3();
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = 1e-5, .bias = true};
   spec.layers[kLast].mlp.experts->weighs_inputs = true;
@@ -278,7 +278,7 @@ TEST_CASE("a norm's bias stays where experts read it times their weights") {
   CHECK(gain_fold(spec, kLast, Role::kMlpNorm).legal);
 }
 
-TEST_CASE("a router takes its norm's bias, one of a shared MLP does not") {
+TEST_CASE("a norm's bias folds into a router, but not into that of a shared MLP") {
   ModelSpec spec = deepseek_v3();
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = 1e-5, .bias = true};
   CHECK(norm_bias_fold(spec, kLast, Role::kAttentionNorm).legal);
@@ -300,7 +300,7 @@ TEST_CASE("up scales against down through a gate or a ReLU") {
   CHECK(!up_scaling(test::mlp_of(spec_of("gopher"))).legal);
 }
 
-TEST_CASE("the residual stream rotates between RMSNorms without gain and bias, and with a head of its own") {
+TEST_CASE("the residual stream rotates only with RMSNorms without gain and bias, and with an untied head") {
   for (const char* type : {"llama", "mistral", "qwen3"}) {
     CAPTURE(type);
     ModelSpec spec = spec_of(type);

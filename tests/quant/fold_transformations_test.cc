@@ -24,7 +24,7 @@ using test::run_pass;
 using test::statistics_of;
 using test::Tokens;
 
-TEST_CASE("centring takes the mean out of what a block writes, and nothing else") {
+TEST_CASE("centring removes the mean of a block's outputs and changes nothing else") {
   const ModelSpec spec = test::small_layer_norm_spec();
   const auto pass = make_center_norms(spec);
   const Run run = run_pass(spec, *pass);
@@ -70,7 +70,7 @@ TEST_CASE("all tables that are added to the residual stream are centred") {
   }
 }
 
-TEST_CASE("centring does nothing and gives the reason if a norm writes the stream or the head is the embedding") {
+TEST_CASE("centring is skipped with a reason if a norm writes the stream or the head is the embedding") {
   ModelSpec tied = test::small_layer_norm_spec();
   tied.tied_embeddings = true;
   ModelSpec post = test::small_layer_norm_spec();
@@ -119,7 +119,7 @@ TEST_CASE("equalizing moves powers of two between matrices and changes no produc
   }
 }
 
-TEST_CASE("through an activation that is not linear up and down keep their ranges") {
+TEST_CASE("up and down keep their ranges if a nonlinear activation is between them") {
   ModelSpec spec = test::small_spec();
   test::mlp_of(spec).gated = false;
   test::mlp_of(spec).activation = Activation::kSilu;
@@ -130,7 +130,7 @@ TEST_CASE("through an activation that is not linear up and down keep their range
   CHECK(run.block.find(Role::kValue)->values != run.original.find(Role::kValue)->values);
 }
 
-TEST_CASE("experts are equalized each for itself") {
+TEST_CASE("each expert is equalized separately") {
   ModelSpec spec = test::small_spec();
   test::mlp_of(spec).experts = ExpertSpec{.count = 3, .per_token = 1, .size = 4, .shared_size = 5};
   Random random(3);
@@ -150,7 +150,7 @@ TEST_CASE("experts are equalized each for itself") {
   CHECK(block.find(Role::kRouter)->values == original.find(Role::kRouter)->values);
 }
 
-TEST_CASE("rotating values turns their bias too and changes no product") {
+TEST_CASE("rotating values also rotates their bias and changes no product") {
   for (const std::size_t head_size : {8, 12}) {
     ModelSpec spec = test::small_spec();
     test::attention_of(spec).head_size = test::attention_of(spec).value_size = head_size;
@@ -167,7 +167,7 @@ TEST_CASE("rotating values turns their bias too and changes no product") {
   }
 }
 
-TEST_CASE("values are rotated before a gate for each head, too") {
+TEST_CASE("values are also rotated before a gate with one value per head") {
   ModelSpec spec = test::small_spec();
   test::attention_of(spec).output_gate = test::attention_of(spec).head_gates = true;
   spec.biases.value = spec.biases.output_gate = true;

@@ -50,7 +50,7 @@ ModelSpec converted_spec(const std::string& name, const ConvertOptions& options)
   return model::ModelSource(directory / "out").spec();
 }
 
-TEST_CASE("all exact passes together leave the logits of every architecture") {
+TEST_CASE("all exact passes together preserve the logits of every architecture") {
   for (const std::string& name : test::golden_names()) {
     CAPTURE(name);
     const std::vector<float> expected = logits_of(golden_model(name));
@@ -86,7 +86,7 @@ TEST_CASE("without the bias folds the gains of LayerNorms still fold exactly") {
   }
 }
 
-TEST_CASE("a converted model knows which of its biases and norms are gone") {
+TEST_CASE("a converted model's description has the biases and norms that are left") {
   const ModelSpec gpt2 = converted_spec("gpt2", all_passes());
   CHECK(gpt2.norm.kind == NormSpec::Kind::kRms);
   CHECK(!gpt2.norm.bias);
@@ -108,7 +108,7 @@ TEST_CASE("a converted model knows which of its biases and norms are gone") {
   CHECK(gated.norm.gain_offset == 0);
 }
 
-TEST_CASE("untying a head is said with its price") {
+TEST_CASE("untying a head is reported with its bytes") {
   const TemporaryDirectory directory;
   const ConvertReport report = convert(golden_model("llama"), directory / "out", all_passes());
   const ModelSpec spec = model::ModelSource(golden_model("llama")).spec();

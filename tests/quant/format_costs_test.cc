@@ -169,7 +169,7 @@ double rank_correlation(const std::vector<double>& a, const std::vector<double>&
   return aa == 0 || bb == 0 ? 0 : ab / std::sqrt(aa * bb);
 }
 
-TEST_CASE("what a matrix is expected to cost in a format is what it costs") {
+TEST_CASE("the expected cost of a matrix in a format ranks like the measured cost") {
   const std::vector<Cost> costs = costs_of(3, 1);
   REQUIRE(costs.size() == 3 * (2 + 3 * 7));
   std::vector<double> ratios;
@@ -193,7 +193,7 @@ TEST_CASE("what a matrix is expected to cost in a format is what it costs") {
   }
 }
 
-TEST_CASE("blocks of a deep model whose errors run on together share what these cost as they do") {
+TEST_CASE("expected costs in a deep model, whose blocks are measured in groups, rank like the measured costs") {
   std::vector<double> predicted;
   std::vector<double> measured;
   for (const Cost& cost : costs_of(20, 9)) {
@@ -205,7 +205,7 @@ TEST_CASE("blocks of a deep model whose errors run on together share what these 
   CHECK(rank_correlation(predicted, measured) > 0.8);
 }
 
-TEST_CASE("where weights make up for drift those of blocks cost less, tables and INT8 activations what they did") {
+TEST_CASE("drift correction lowers the expected cost of blocks' weights, not that of tables and INT8 activations") {
   const TemporaryDirectory directory;
   const Calibrated model(uneven_model(directory / "model", 3));
   Recipe recipe = plain_recipe("w4a8");
@@ -232,7 +232,7 @@ TEST_CASE("where weights make up for drift those of blocks cost less, tables and
   }
 }
 
-TEST_CASE("what the head reads costs what it costs in INT8, whether the head is the embedding or not") {
+TEST_CASE("the expected cost of INT8 inputs of the head is the measured one, whether or not the head is tied") {
   for (const bool tied : {false, true}) {
     CAPTURE(tied);
     const TemporaryDirectory directory;

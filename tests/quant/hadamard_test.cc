@@ -60,7 +60,7 @@ TEST_CASE("orders without a construction are refused") {
   }
 }
 
-TEST_CASE("signs depend on the seed and on nothing else") {
+TEST_CASE("signs depend only on the seed") {
   CHECK(rows_of(*Hadamard::with_random_signs(12, 3)) == rows_of(*Hadamard::with_random_signs(12, 3)));
   CHECK(rows_of(*Hadamard::with_random_signs(12, 3)) != rows_of(*Hadamard::with_random_signs(12, 4)));
 }

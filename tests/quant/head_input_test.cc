@@ -38,7 +38,7 @@ std::vector<float> head_rows(const model::Model& model, const std::vector<int>& 
   return rows;
 }
 
-TEST_CASE("what the head reads is measured after the last block, and an embedding has a share for the table") {
+TEST_CASE("the head's input is measured after the last block, and a tied embedding gets a share for the table") {
   for (const std::string golden : {"llama3", "gpt2", "bert"}) {  // the last has a transform in front of its head
     CAPTURE(golden);
     const model::Model model(test::golden_model(golden), model::FloatLayout::kRows);
@@ -96,7 +96,7 @@ test::TinyModel lookup_model(bool tied) {
   return model;
 }
 
-TEST_CASE("a head is rounded for what it reads, the embedding or not, formats chosen or not") {
+TEST_CASE("a head is rounded for its input, tied or not, with chosen or given formats") {
   for (const bool tied : {false, true}) {
     const test::TemporaryDirectory directory;
     const auto original = lookup_model(tied).write(directory / "model");

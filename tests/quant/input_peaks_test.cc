@@ -39,7 +39,7 @@ TEST_CASE("peaks are the largest squares of each token's groups, short ones too"
   CHECK(peaks_of(inputs, 80, weights).of_group_size(128) == std::vector<float>{16 * 0.25F + 36 * 4});
 }
 
-TEST_CASE("two channels that are large together share what leaving out both saves") {
+TEST_CASE("two channels that are large in the same tokens share the gain of leaving out both") {
   std::vector<float> inputs(32, 1.0F);
   inputs[5] = 10;
   inputs[9] = 9;
@@ -49,7 +49,7 @@ TEST_CASE("two channels that are large together share what leaving out both save
   CHECK(peaks.excess[0] == 0);
 }
 
-TEST_CASE("the expected error of INT8 inputs is what rounding them does to the outputs, columns left out or not") {
+TEST_CASE("the expected error of INT8 inputs is that of the outputs, with or without outlier columns") {
   constexpr std::size_t kTokenCount = 300;
   constexpr std::size_t kRows = 24;
   constexpr std::size_t kCols = 96;

@@ -33,7 +33,7 @@ std::size_t kept_in_16_bits(const model::Model& model, const std::vector<int>& i
   return state.cache().fp16_tokens(0);
 }
 
-TEST_CASE("the tokens that calibration found massive are those that a run keeps in 16 bits") {
+TEST_CASE("a run keeps exactly the tokens that calibration found massive in 16 bits") {
   const test::TemporaryDirectory directory;
   const Statistics statistics = measured();
   std::vector<int> reported;
@@ -47,7 +47,7 @@ TEST_CASE("the tokens that calibration found massive are those that a run keeps 
   CHECK(kept_in_16_bits(model, {kMassiveToken, 5, 6, 7, 8, 9}) == 1);
 }
 
-TEST_CASE("a delimiter that calibration found massive is kept at every position") {
+TEST_CASE("a delimiter that calibration found massive stays in 16 bits at every position") {
   const test::TemporaryDirectory directory;
   Statistics statistics = measured();
   statistics.massive_tokens.push_back({.token = 7, .position = 3, .token_text = ".", .samples = 2});
@@ -60,7 +60,7 @@ TEST_CASE("a delimiter that calibration found massive is kept at every position"
   CHECK(kept_in_16_bits(model, delimiters) == 60);
 }
 
-TEST_CASE("a model that was never calibrated keeps its first four tokens") {
+TEST_CASE("a model that was never calibrated keeps its first four tokens in 16 bits") {
   model::Model model(test::golden_model("llama3"));
   CHECK(!model.source().massive_tokens());
   CHECK(kept_in_16_bits(model, {5, 6, 7, 8, 9, 10}) == 4);

@@ -33,7 +33,7 @@ void run_sample(const ModelSpec& spec, const model::BlockWeights& weights, std::
   model::forward_block(spec, weights, layer, angles, batch, 0, hidden, activations, {.record_inputs = true});
 }
 
-TEST_CASE("in front of what writes the stream, a token counts by the inverse of its mean square after the block") {
+TEST_CASE("before a linear that writes the stream, a token counts by the inverse of its mean square after the block") {
   for (const std::string golden : {"llama3", "deepseek_v3"}) {  // the second has experts, which see some of the tokens
     CAPTURE(golden);
     const model::ModelSource source(test::golden_model(golden));
@@ -125,7 +125,7 @@ ExpectedDrift expected_drift(const ModelSpec& spec, const model::BlockWeights& w
   return expected;
 }
 
-TEST_CASE("drift is measured against the original: of first inputs, and of the whole stream before down") {
+TEST_CASE("drift from the original is measured for the first inputs, and before down for the whole stream") {
   const model::ModelSource source(test::golden_model("llama3"));
   const ModelSpec& spec = source.spec();
   const WorkingBlockLoader loader(source, nullptr);

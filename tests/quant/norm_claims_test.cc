@@ -177,7 +177,7 @@ TEST_CASE("up scales against down with a gate or a ReLU, and not through another
   }
 }
 
-TEST_CASE("in front of BatchNorm a bias is redundant; in front of LayerNorm its mean alone is") {
+TEST_CASE("before BatchNorm a bias is redundant, and before LayerNorm only its mean is") {
   for_random_tensors([](Random& random) {
     const Tokens tokens = random.tokens(kTokens, kHidden);
     const Matrix weights = random.matrix(6, kHidden);
@@ -203,7 +203,7 @@ TEST_CASE("in front of BatchNorm a bias is redundant; in front of LayerNorm its 
   });
 }
 
-TEST_CASE("a bias in front of a latent vector's norm stays") {
+TEST_CASE("a bias before a latent vector's norm stays") {
   for_random_tensors([](Random& random) {
     const Tokens tokens = random.tokens(kTokens, kHidden);
     const Matrix down = random.matrix(4, kHidden);

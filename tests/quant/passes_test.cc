@@ -107,7 +107,7 @@ TEST_CASE("folding a norm leaves every product unchanged and its gain at 1") {
   CHECK(pass->note() == "fold_norms: 1 norm gains folded into 2 linears");
 }
 
-TEST_CASE("folding a norm rescales the statistics of its output, and no others") {
+TEST_CASE("folding a norm rescales only the statistics of its output") {
   WorkingBlock block = sample_block();
   make_fold_norms()->run(block);
   const ChannelStatistics& got = block.inputs[0].statistics->channels;
@@ -123,7 +123,7 @@ TEST_CASE("folding a norm rescales the statistics of its output, and no others")
   CHECK(block.inputs[1].statistics->channels.max == statistics_of(with_gain(), kLinearCols).max);
 }
 
-TEST_CASE("the channel that is large is split off for all readers of an input") {
+TEST_CASE("a large channel is kept in 16 bits for all readers of an input") {
   WorkingBlock block = sample_block();
   make_split_outliers(0.1)->run(block);  // 0.8 channels: 1
   for (const std::size_t reader : {0, 1}) CHECK(block.linears[reader].outlier_columns == std::vector<std::int32_t>{3});
@@ -132,7 +132,7 @@ TEST_CASE("the channel that is large is split off for all readers of an input") 
   CHECK(block.linears[0].outlier_columns == std::vector<std::int32_t>{3, 6});
 }
 
-TEST_CASE("with float activations the energy decides, and 8-bit weights need no split") {
+TEST_CASE("with 16-bit activations the energy selects outlier columns, and 8-bit weights have none") {
   WorkingBlock block = sample_block();
   for (WorkingLinear& linear : block.linears) linear.activations = ActivationType::kInt16;
   block.linears[0].format = {.bits = 4, .group_size = 32};
@@ -144,7 +144,7 @@ TEST_CASE("with float activations the energy decides, and 8-bit weights need no 
   CHECK(block.linears[2].outlier_columns.empty());  // 8 bits
 }
 
-TEST_CASE("linears that stay in floats are not split") {
+TEST_CASE("linears that stay in floats have no outlier columns") {
   WorkingBlock block = sample_block();
   for (WorkingLinear& linear : block.linears) linear.format = {.kind = WeightFormat::Kind::kBF16};
   block.inputs[0].statistics.reset();
@@ -152,14 +152,14 @@ TEST_CASE("linears that stay in floats are not split") {
   for (const WorkingLinear& linear : block.linears) CHECK(linear.outlier_columns.empty());
 }
 
-TEST_CASE("splitting without statistics is refused") {
+TEST_CASE("selecting outlier columns without statistics is refused") {
   WorkingBlock block = sample_block();
   block.inputs[0].statistics.reset();
   CHECK(error_message([&] { make_split_outliers(0.1)->run(block); }) ==
         Contains("split_outliers: needs the statistics of a calibration"));
 }
 
-TEST_CASE("a plan comes to the formats, columns and statistics of the run") {
+TEST_CASE("a plan has the formats, columns and statistics of the run") {
   Recipe recipe = test::fixed_recipe("w4a8");
   recipe.smooth = false;  // after it, a plan knows the number of columns only
   WorkingBlock run = sample_block();
@@ -183,7 +183,7 @@ TEST_CASE("a plan comes to the formats, columns and statistics of the run") {
   }
 }
 
-TEST_CASE("the first exception that matches a name decides its format") {
+TEST_CASE("the first override that matches a name determines its format") {
   Recipe recipe = test::fixed_recipe("w4a16");
   recipe.overrides = {{"\\.1\\..*down", parse_format("int8-g32")}, {"down_proj$", parse_format("bf16")}};
   recipe.embedding = parse_format("f16");
@@ -205,7 +205,7 @@ TEST_CASE("the first exception that matches a name decides its format") {
   CHECK(formats == std::vector<std::string>{"int8-g32", "bf16", "int4-g32-asym", "f16", "int8-channel"});
 }
 
-TEST_CASE("a pattern that is no regular expression is refused, however the recipe was made") {
+TEST_CASE("an invalid regular expression in a recipe is refused, also without a file") {
   Recipe recipe = test::fixed_recipe("w4a16");
   recipe.overrides = {{"(", parse_format("bf16")}};
   CHECK(error_message([&] { FormatChooser(recipe, ModelSpec{}); }) == Contains("'(' is not a regular expression"));

@@ -40,7 +40,7 @@ fs::path unreadable_model(const fs::path& directory) {
   return model.write(directory);
 }
 
-TEST_CASE("a plan reads no value of the model") {
+TEST_CASE("planning reads no values of the model") {
   const TemporaryDirectory directory;
   const fs::path model = unreadable_model(directory / "model");
   for (const std::string& scheme : scheme_names()) {
@@ -64,7 +64,7 @@ TEST_CASE("a plan reads no value of the model") {
   }
 }
 
-TEST_CASE("a plan is what the conversion then comes to") {
+TEST_CASE("a plan has the sizes of the conversion that follows") {
   for (const char* golden : {"llama3", "gpt2", "deepseek_v3", "bert"}) {
     for (const char* scheme : {"f32", "w8a16", "w4a8"}) {
       CAPTURE(golden);
@@ -89,7 +89,7 @@ TEST_CASE("a plan is what the conversion then comes to") {
   }
 }
 
-TEST_CASE("scales that need BF16 are in the file, though the plan knew nothing of them") {
+TEST_CASE("scales that need BF16 are written, although the plan assumed F16") {
   // Their names make the header longer than planned.
   const TemporaryDirectory directory;
   test::TinyModel model = test::random_model({.layers = 12});
@@ -110,7 +110,7 @@ TEST_CASE("scales that need BF16 are in the file, though the plan knew nothing o
   CHECK_NOTHROW(converted->verify_checksums());
 }
 
-TEST_CASE("a target size that no choice of formats keeps is refused before any value is read") {
+TEST_CASE("a target size that no formats can reach is refused before any value is read") {
   const TemporaryDirectory directory;
   const fs::path model = unreadable_model(directory / "model");
   ConvertOptions options = small_options("w4a16");
@@ -123,7 +123,7 @@ TEST_CASE("a target size that no choice of formats keeps is refused before any v
   CHECK(error_message([&] { convert(model, directory / "out", options); }) == refusal);
 }
 
-TEST_CASE("the range of a target size ends where its formats do") {
+TEST_CASE("the possible target sizes are those of the smallest and the largest formats") {
   ConvertOptions options = small_options("w4a16");
   options.recipe.target_bytes = 1'000'000'000;
   const ConvertPlan plan = plan_conversion(golden_model("llama3"), options);

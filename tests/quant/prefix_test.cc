@@ -41,7 +41,7 @@ fs::path save_measured(const fs::path& path, const fs::path& model, const Cached
   return path;
 }
 
-TEST_CASE("a converted model with a prefix gives what the original gives after it") {
+TEST_CASE("a converted model with a prefix gives the original's logits after the prefix") {
   const test::TemporaryDirectory directory;
   for (const char* name : {"llama3", "gpt2"}) {
     CAPTURE(name);
@@ -59,7 +59,7 @@ TEST_CASE("a converted model with a prefix gives what the original gives after i
   }
 }
 
-TEST_CASE("an automatic prefix holds what is massive, and the model is rounded after it") {
+TEST_CASE("an automatic prefix has the massive tokens, and the model is rounded with it") {
   const test::TemporaryDirectory directory;
   convert(golden_model("llama3"), directory / "automatic", after({.automatic = true}, "w8a8"));
   model::Model model(directory / "automatic");
@@ -105,7 +105,7 @@ TEST_CASE("a prefix that the model cannot have is refused") {
   CHECK(refusal("bert", {.tokens = kPrefix}) == Contains("is an encoder"));
 }
 
-TEST_CASE("a model keeps the prefix that it has") {
+TEST_CASE("a model keeps its prefix in a conversion") {
   const test::TemporaryDirectory directory;
   convert(golden_model("llama3"), directory / "model", after({.tokens = kPrefix}));
   CHECK(calibrate(directory / "model", {.samples = 2, .length = 16}).prefix == kPrefix);
@@ -115,7 +115,7 @@ TEST_CASE("a model keeps the prefix that it has") {
         Contains("has the prefix 9,1 already"));
 }
 
-TEST_CASE("nothing that a conversion without a prefix writes speaks of one") {
+TEST_CASE("a conversion without a prefix writes no field of a prefix") {
   const test::TemporaryDirectory directory;
   convert(golden_model("llama3"), directory / "out", after({}));
   for (const char* file : {"config.json", "recipe.json"}) {

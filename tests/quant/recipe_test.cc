@@ -17,7 +17,7 @@ std::string refusal(const std::string& text) {
   return error_message([&] { parse_recipe(text, "r.json"); });
 }
 
-TEST_CASE("every scheme's recipe survives its JSON") {
+TEST_CASE("every scheme's recipe is restored from its JSON") {
   CHECK(scheme_names() == std::vector<std::string>{"f32", "bf16", "w8a16", "w8a8", "w4a16", "w4a8"});
   for (const std::string& scheme : scheme_names()) {
     CAPTURE(scheme);
@@ -66,7 +66,7 @@ TEST_CASE("a recipe file gives only what differs from its scheme") {
   CHECK(parse_recipe("{}", "r.json").scheme == "w8a8");
 }
 
-TEST_CASE("formats are chosen at the natural size, unless they are named") {
+TEST_CASE("formats are chosen for the natural size unless they are named") {
   const auto target = [](const char* text) { return parse_recipe(text, "r.json").target_bytes; };
   CHECK(target("{}") == Recipe::kNaturalSize);
   CHECK(target(R"({"scheme": "f32"})") == 0);
@@ -114,7 +114,7 @@ TEST_CASE("every format is found by its name") {
   }
 }
 
-TEST_CASE("what is unknown in a recipe is refused by name") {
+TEST_CASE("unknown fields and values of a recipe are refused by name") {
   CHECK(refusal(R"({"liners": "int8-g32"})") == "r.json: unknown field 'liners' in the recipe");
   CHECK(refusal(R"({"scheme": "w2a2"})") == "scheme 'w2a2': unknown; there are f32, bf16, w8a16, w8a8, w4a16, w4a8");
   CHECK(refusal(R"({"head": "int3-g32"})") == Contains("format 'int3-g32': unknown"));
@@ -124,7 +124,7 @@ TEST_CASE("what is unknown in a recipe is refused by name") {
         Contains("r.json: exceptions[0]: only 'pattern' and 'format' may be in {\"bits\":3"));
 }
 
-TEST_CASE("a pattern that is no regular expression is refused") {
+TEST_CASE("an invalid regular expression is refused") {
   CHECK(refusal(R"({"exceptions": [{"pattern": "layers\\.(0|1", "format": "f16"}]})") ==
         Contains("r.json: exceptions[0]: 'layers\\.(0|1' is not a regular expression: "));
 }

@@ -116,7 +116,7 @@ TEST_CASE("a channel of Mamba 2's convolution and the row that writes it can be 
   });
 }
 
-TEST_CASE("a bias of Mamba 2's values is none of the convolution's, whose first tokens see fewer of them") {
+TEST_CASE("a bias of Mamba 2's values cannot move into its convolution, whose first tokens see fewer biases") {
   for_random_mambas([](const Mamba& mamba, const Tokens& tokens, const Tokens&, Random& random) {
     Mamba biased = mamba;
     biased.value_bias = random.vector(kChannels);
@@ -166,7 +166,7 @@ Tokens run(const ShortConvolution& convolution, const Tokens& tokens) {
   return outputs;
 }
 
-TEST_CASE("what a short convolution reads scales against its output projection, unless the convolution adds a bias") {
+TEST_CASE("the input of a short convolution scales against the output projection, unless it adds a bias") {
   for_random_tensors([](Random& random) {
     const ShortConvolution biased = random_convolution(random);
     ShortConvolution plain = biased;

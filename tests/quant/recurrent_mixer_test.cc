@@ -235,7 +235,7 @@ TEST_CASE("a registered mixer follows its definition, in any pieces") {
   }
 }
 
-TEST_CASE("sequences of a hybrid do not disturb each other, and only wanted tokens come out") {
+TEST_CASE("sequences of a hybrid do not affect each other, and only wanted tokens are returned") {
   const Hybrid hybrid;
   const model::Model model(hybrid.path);
   const std::vector<int> first = some_tokens(30);
@@ -249,7 +249,7 @@ TEST_CASE("sequences of a hybrid do not disturb each other, and only wanted toke
   CHECK(test::relative_error(both, expected) <= 1e-5);
 }
 
-TEST_CASE("a hybrid comes back to a snapshot instead of being cut") {
+TEST_CASE("a hybrid returns to a snapshot instead of being truncated") {
   const Hybrid hybrid;
   const model::Model model(hybrid.path);
   const std::vector<int> ids = some_tokens(40);
@@ -267,7 +267,7 @@ TEST_CASE("a hybrid comes back to a snapshot instead of being cut") {
   CHECK(test::run_tokens(model, rest, state) == once);
 }
 
-TEST_CASE("the exact folds leave a hybrid's logits") {
+TEST_CASE("the exact folds preserve a hybrid's logits") {
   const Hybrid hybrid;
   ConvertOptions options;
   options.recipe = recipe_for_scheme("f32");
@@ -284,7 +284,7 @@ TEST_CASE("the exact folds leave a hybrid's logits") {
   }));
 }
 
-TEST_CASE("what a registered mixer allows is explained in its words") {
+TEST_CASE("the folds of a registered mixer are explained with its own reasons") {
   const Hybrid hybrid;
   const std::vector<FoldLine> lines = explain_folds(hybrid.path, recipe_for_scheme("w8a8"));
   const auto says = [&](const std::string& what, const std::string& reason) {
@@ -299,7 +299,7 @@ TEST_CASE("what a registered mixer allows is explained in its words") {
   CHECK(gain->into == "model.layers.*.decay.v_proj, model.layers.*.decay.g_proj");
 }
 
-TEST_CASE("a hybrid is calibrated, where it attends and where it does not") {
+TEST_CASE("all layers of a hybrid are calibrated, with attention or without") {
   const Hybrid hybrid;
   const Statistics statistics = calibrate(hybrid.path, {.text_files = {}, .samples = 3, .length = 24});
   REQUIRE(statistics.key_values.size() == 3);
@@ -318,7 +318,7 @@ TEST_CASE("a hybrid is calibrated, where it attends and where it does not") {
         serialize_statistics(statistics));
 }
 
-TEST_CASE("a hybrid's matrices become integers, its mixer's among them") {
+TEST_CASE("a hybrid's matrices are quantized, including those of its mixer") {
   const Hybrid hybrid;
   const std::vector<float> expected = test::logits_of(hybrid.path);
   for (const char* scheme : {"w8a8", "w4a16"}) {
@@ -338,7 +338,7 @@ TEST_CASE("a hybrid's matrices become integers, its mixer's among them") {
   }
 }
 
-TEST_CASE("a mixer's name and its roles are its own") {
+TEST_CASE("a mixer whose name or roles are in use is refused") {
   const model::MixerKind same_name = {.name = "decay", .roles = {}};
   CHECK(test::error_message([&] { model::register_mixer(same_name); }) ==
         "mixer 'decay': its name or one of its roles is that of mixer 'decay'");

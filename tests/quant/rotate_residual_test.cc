@@ -33,7 +33,7 @@ Tokens rotated(Pass& pass, const Tokens& tokens) {
   return result;
 }
 
-TEST_CASE("a rotated block does to the rotated stream what it did to the stream") {
+TEST_CASE("a rotated block gives the rotated outputs for the rotated stream") {
   for (const BlockLayout layout : {BlockLayout::kPreNorm, BlockLayout::kParallel, BlockLayout::kParallelShared}) {
     for (const bool gated : {true, false}) {
       ModelSpec spec = test::small_spec();
@@ -81,7 +81,7 @@ TEST_CASE("one channel that is large spreads evenly over all") {
   }
 }
 
-TEST_CASE("what reads a latent vector is not rotated, and routers and experts are") {
+TEST_CASE("readers of a latent vector are not rotated, and routers and experts are") {
   ModelSpec spec = test::small_spec();
   test::attention_of(spec).kv_heads = test::attention_of(spec).heads;
   test::attention_of(spec).rope->rotary_size = 2;
@@ -100,7 +100,7 @@ TEST_CASE("what reads a latent vector is not rotated, and routers and experts ar
   }
 }
 
-TEST_CASE("where it is not legal nothing is rotated and the reason is said") {
+TEST_CASE("if a rotation is not legal, nothing is rotated and the reason is reported") {
   ModelSpec tied = test::small_spec();
   tied.tied_embeddings = true;
   for (const ModelSpec& spec : {tied, test::small_layer_norm_spec()}) {

@@ -16,7 +16,7 @@
 namespace ballast::quant {
 namespace {
 
-TEST_CASE("samples run in F32 where blocks have bits enough for it to show") {
+TEST_CASE("samples run in F32 if the blocks have enough bits") {
   const test::TemporaryDirectory directory;
   const std::filesystem::path path =
       test::random_model({.hidden = 256, .layers = 2, .mlp = 512}).write(directory / "model");

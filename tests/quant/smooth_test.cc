@@ -79,7 +79,7 @@ TEST_CASE("biases that stay in a LayerNorm are smoothed with its gain") {
   CHECK(run.block.norms[0].bias != run.original.norms[0].bias);
 }
 
-TEST_CASE("what a post-norm writes is left alone, and up through an activation") {
+TEST_CASE("outputs of a post-norm, and up before an activation, are not smoothed") {
   ModelSpec spec = test::small_layer_norm_spec();
   spec.layout = BlockLayout::kPostNorm;
   const auto pass = make_smooth(smoothing(kScheme), spec);
@@ -92,7 +92,7 @@ TEST_CASE("what a post-norm writes is left alone, and up through an activation")
   CHECK(run.block.find(Role::kValue)->values != run.original.find(Role::kValue)->values);
 }
 
-TEST_CASE("linears in 16 bits are left alone") {
+TEST_CASE("linears in 16 bits are not smoothed") {
   const ModelSpec spec = test::small_spec();
   const auto pass = make_smooth(smoothing("bf16"), spec);
   check_untouched(run_pass(spec, *pass, prepared(parse_format("bf16"))));
@@ -110,7 +110,7 @@ double error_of(WorkingBlock& block, const Recipe& recipe) {
   return error;
 }
 
-TEST_CASE("the expected error falls or stays") {
+TEST_CASE("smoothing does not increase the expected error") {
   for (const double outliers : {0.0, 0.1}) {
     for (const char* scheme : {"w8a8", "w4a16", "w4a8"}) {
       CAPTURE(scheme);

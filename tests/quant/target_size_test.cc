@@ -51,7 +51,7 @@ std::uint64_t size_of(const std::string& golden, const std::string& linears) {
   return convert(golden_model(golden), directory / "out", options).bytes_after;
 }
 
-TEST_CASE("a target size is kept, and more bytes are closer to the original") {
+TEST_CASE("a target size is not exceeded, and a larger one reduces the error") {
   for (const char* golden : {"llama3", "gpt2", "llama"}) {
     CAPTURE(golden);
     const std::uint64_t least = size_of(golden, "int5-g64");
@@ -74,7 +74,7 @@ TEST_CASE("a target size is kept, and more bytes are closer to the original") {
   }
 }
 
-TEST_CASE("conversions that differ in size alone share what formats cost, and write what they would without") {
+TEST_CASE("conversions that differ only in size share the costs of formats, and write the same files as without") {
   const TemporaryDirectory directory;
   const auto bytes_of = [&](const ConvertOptions& options, std::size_t& weighings) {
     bool weighs = false;
@@ -108,7 +108,7 @@ TEST_CASE("conversions that differ in size alone share what formats cost, and wr
   CHECK(shared == 2);
 }
 
-TEST_CASE("the more inputs may keep 16 bits, the closer INT8 activations are to the original") {
+TEST_CASE("the more inputs may keep 16 bits, the smaller the error of INT8 activations") {
   double before = 1e30;
   std::size_t inputs = 0;
   for (const double fraction : {0.0, 0.5, 1.0}) {
@@ -126,14 +126,14 @@ TEST_CASE("the more inputs may keep 16 bits, the closer INT8 activations are to 
   }
 }
 
-TEST_CASE("a target size that cannot be kept is refused with what is needed") {
+TEST_CASE("a target size that is too small is refused, and the error has the smallest possible one") {
   const TemporaryDirectory directory;
   CHECK(error_message([&] { convert(golden_model("llama3"), directory / "out", short_options("w4a16", 1000)); }) ==
         Contains("target size"));
   CHECK_FALSE(fs::exists(directory / "out"));
 }
 
-TEST_CASE("formats that were asked for by name stay in a target size") {
+TEST_CASE("formats given by name are kept with a target size") {
   const TemporaryDirectory directory;
   ConvertOptions options = short_options("w4a8", size_of("llama3", "int8-g64"));
   options.recipe.overrides = {{"\\.1\\..*down_proj", parse_format("int8-channel")}};
@@ -142,7 +142,7 @@ TEST_CASE("formats that were asked for by name stay in a target size") {
         std::string::npos);
 }
 
-TEST_CASE("a natural size leaves nothing to search where all formats were asked for by name") {
+TEST_CASE("with the natural size nothing is searched if all formats are given by name") {
   const TemporaryDirectory directory;
   ConvertOptions options = short_options("w4a8", Recipe::kNaturalSize);
   options.recipe.overrides = {{".*", parse_format("int8-g32")}};
@@ -151,7 +151,7 @@ TEST_CASE("a natural size leaves nothing to search where all formats were asked 
   CHECK(plan_conversion(golden_model("llama3"), options).least_bytes == report.bytes_after);
 }
 
-TEST_CASE("rounding with samples is closer than rounding to nearest") {
+TEST_CASE("rounding with samples has a smaller error than rounding to nearest") {
   for (const char* golden : {"llama3", "qwen2"}) {
     CAPTURE(golden);
     std::map<Recipe::Rounding, double> errors;
@@ -206,15 +206,15 @@ void stop_and_go_on(Recipe::Rounding rounding, std::size_t first, std::size_t st
 }
 
 // The strides of the two tests have no common divisor, and a stop of one is between stops of the other.
-TEST_CASE("a conversion that was stopped goes on and ends the same") {
+TEST_CASE("a stopped conversion resumes and gives the same files") {
   stop_and_go_on(Recipe::Rounding::kGptq, 1, 5);
 }
 
-TEST_CASE("a conversion that chooses formats and rounds without samples goes on and ends the same") {
+TEST_CASE("a stopped conversion that rounds without samples resumes and gives the same files") {
   stop_and_go_on(Recipe::Rounding::kScaleSearch, 3, 7);
 }
 
-TEST_CASE("a conversion that is stopped again and again ends the same") {
+TEST_CASE("a conversion that is stopped repeatedly gives the same files") {
   ConvertOptions options = short_options("w4a8", size_of("llama3", "int8-g64"));
   const TemporaryDirectory directory;
   convert(golden_model("llama3"), directory / "whole", options);
@@ -225,7 +225,7 @@ TEST_CASE("a conversion that is stopped again and again ends the same") {
   CHECK(files_of(out) == files_of(directory / "whole"));
 }
 
-TEST_CASE("fixed sums of few samples are those of all of them") {
+TEST_CASE("with sums in fixed order, few samples give nearly the same error") {
   // Shards without samples come first.
   double errors[2];
   for (const bool deterministic : {false, true}) {
@@ -239,7 +239,7 @@ TEST_CASE("fixed sums of few samples are those of all of them") {
   CHECK(errors[1] == doctest::Approx(errors[0]).epsilon(0.05));
 }
 
-TEST_CASE("another recipe does not go on where the first was stopped") {
+TEST_CASE("a conversion with another recipe does not resume the progress of the first") {
   const TemporaryDirectory directory;
   const auto stop_late = [](std::string_view stage, std::size_t done, std::size_t) {
     if (stage == "converting" && done == 2) throw Stopped{};
@@ -250,7 +250,7 @@ TEST_CASE("another recipe does not go on where the first was stopped") {
   CHECK(files_of(directory / "out") == files_of(directory / "fresh"));
 }
 
-TEST_CASE("a stopped conversion goes on with the same statistics in another file") {
+TEST_CASE("a stopped conversion resumes with the same statistics in another file") {
   const TemporaryDirectory directory;
   ConvertOptions options = short_options("w4a16", 0);
   save_statistics(calibrate(golden_model("llama3"), options.calibration), directory / "stats", false);
@@ -287,7 +287,7 @@ TEST_CASE("without a size, small models keep the bits of their scheme") {
   }
 }
 
-TEST_CASE("without a size a model that predicts nothing keeps the scheme's formats, others choose theirs") {
+TEST_CASE("without a size a model without a head keeps the scheme's formats, and others choose theirs") {
   for (const bool chosen : {false, true}) {
     CAPTURE(chosen);
     const TemporaryDirectory directory;

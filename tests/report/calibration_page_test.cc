@@ -69,7 +69,7 @@ void check_page(const Statistics& statistics) {
 
 }  // namespace
 
-TEST_CASE("the page is well formed, has nothing from elsewhere, and is the same each time") {
+TEST_CASE("the page is well formed, self-contained, and the same each time") {
   check_page(small_model());
   check_page(without_massive_values());
 }
@@ -102,7 +102,7 @@ TEST_CASE("empty statistics give a page") {
   CHECK(contains(ballast::calibration_page({}), "Nothing was recorded for this figure."));
 }
 
-TEST_CASE("parts that are missing leave the other figures whole") {
+TEST_CASE("missing parts do not affect the other figures") {
   for (int missing = 0; missing < 9; ++missing) {
     CAPTURE(missing);
     Statistics statistics = small_model();
@@ -174,7 +174,7 @@ TEST_CASE("a delimiter with massive values is listed with the first token") {
   CHECK(ballast::report::massive_places(statistics) == "at “.”");
 }
 
-TEST_CASE("keys' largest channel is found by magnitude") {
+TEST_CASE("the largest channel of keys is found by magnitude") {
   const auto range = ballast::report::channel_range(channels({1, 5, 2}));
   REQUIRE(range);
   CHECK(range->channel == 1);

@@ -27,7 +27,7 @@ TEST_CASE("a logarithmic scale of one value has room around it") {
   }
 }
 
-TEST_CASE("zero and what is not finite has no place on a logarithmic scale") {
+TEST_CASE("zero and values that are not finite have no position on a logarithmic scale") {
   const Scale scale = Scale::logarithmic(1, 10);
   CHECK(scale.has(3));
   CHECK_FALSE(scale.has(0));

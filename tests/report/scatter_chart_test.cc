@@ -21,7 +21,7 @@ ScatterChart chart_of(const std::vector<ScatterPoint>& points) {
   return chart;
 }
 
-TEST_CASE("the frontier holds the points that none beats in both directions") {
+TEST_CASE("the frontier has the points that no other beats in both directions") {
   const std::vector<ScatterPoint> points = {{.x = 100, .y = 0.05}, {.x = 90, .y = 0.1}, {.x = 110, .y = 0.06},
                                             {.x = 120, .y = 0.01}, {.x = 90, .y = 0.2}, {.x = 100, .y = 0.05}};
   CHECK(frontier(points, false) == std::vector<std::size_t>{1, 0, 3});
@@ -31,7 +31,7 @@ TEST_CASE("the frontier holds the points that none beats in both directions") {
   CHECK(frontier(speeds, true) == std::vector<std::size_t>{0, 1});
 }
 
-TEST_CASE("what cannot be drawn is no part of the frontier") {
+TEST_CASE("points that cannot be drawn are not part of the frontier") {
   CHECK(frontier({{.x = 1, .y = 0}, {.x = kNan, .y = 1}, {.x = 2, .y = kNan}, {.x = 3, .y = 1}}, false) ==
         std::vector<std::size_t>{3});
   CHECK(frontier({}, false).empty());
@@ -61,7 +61,7 @@ TEST_CASE("labels never overlap: a point without room for one has only a tooltip
   CHECK(contains(html, ">apart</text>"));
 }
 
-TEST_CASE("without a point there is no drawing, and with one there is") {
+TEST_CASE("a chart is drawn only if it has a point") {
   CHECK(scatter_chart_html(chart_of({})).empty());
   CHECK(scatter_chart_html(chart_of({{.x = 1, .y = 0}})).empty());
   for (const double x : {0.0, 1e-9, 1.0, 1e12}) {

@@ -50,7 +50,7 @@ std::vector<SweepPeer> peers() {
           {.program = "OpenVINO", .name = "int4", .file_mb = 90, .kl = 0.193}};
 }
 
-TEST_CASE("a sweep's page is well formed, has nothing from elsewhere, and is the same each time") {
+TEST_CASE("a sweep's page is well formed, self-contained, and the same each time") {
   for (const auto& others : {std::vector<SweepPeer>(), peers()}) {
     const std::string page = sweep_page(example(), others);
     test::check_page(page);

@@ -48,7 +48,7 @@ TEST_CASE("shares are percentages with a decimal below ten") {
   CHECK(percent(1) == "100 %");
 }
 
-TEST_CASE("nothing in a token's text stays invisible") {
+TEST_CASE("all characters of a token's text are made visible") {
   CHECK(visible("") == "(empty)");
   CHECK(visible(" The\n") == "␣The\\n");
   CHECK(visible("\t\r") == "\\t\\r");
@@ -59,7 +59,7 @@ TEST_CASE("nothing in a token's text stays invisible") {
   CHECK(printable("my model\n") == "my model\\n");
 }
 
-TEST_CASE("bytes that are no UTF-8 are shown as such") {
+TEST_CASE("bytes that are not UTF-8 are shown as escapes") {
   CHECK(visible("\xff\xfe") == "\\xff\\xfe");
   CHECK(visible("\xe6\x9d") == "\\xe6\\x9d");           // cut short
   CHECK(visible("\xc0\xaf") == "\\xc0\\xaf");           // overlong

@@ -55,7 +55,8 @@ class CountingObserver : public Observer {
   std::size_t inputs = 0;
 };
 
-TEST_CASE("samples pass a model block by block as they pass it whole, shared keys and token inputs included") {
+TEST_CASE(
+    "samples that pass a model block by block give the result of the whole model, with shared keys and token inputs") {
   for (const std::string golden : {"llama3", "gemma4_text"}) {
     CAPTURE(golden);
     const model::Model model(test::golden_model(golden), model::FloatLayout::kRows);
@@ -86,7 +87,7 @@ TEST_CASE("samples pass a model block by block as they pass it whole, shared key
   }
 }
 
-TEST_CASE("a prefix passes a block once, and every sample goes on from it") {
+TEST_CASE("a prefix passes a block once, and every sample continues from it") {
   for (const std::string golden : {"llama3", "gemma4_text"}) {
     CAPTURE(golden);
     const model::Model model(test::golden_model(golden), model::FloatLayout::kRows);
@@ -137,7 +138,7 @@ TEST_CASE("an observer sees every sample once, shard by shard, whether the sampl
   }
 }
 
-TEST_CASE("an accumulator that begins late has ended the shards before it, too") {
+TEST_CASE("an accumulator that is created late has also ended the earlier shards") {
   struct Shards {
     std::vector<std::size_t> ended;
     void end_shard(std::size_t shard) { ended.push_back(shard); }

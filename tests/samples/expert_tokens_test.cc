@@ -57,7 +57,7 @@ std::vector<float> stand_ins(const ExpertTokens& tokens, std::size_t expert, std
   return marks;
 }
 
-TEST_CASE("an expert without enough tokens is also run on those that came nearest to it") {
+TEST_CASE("a starved expert is also run on the tokens that came closest to being routed to it") {
   // Expert 1 lacks 2 tokens of 3; the first and the last token came nearest to it.
   const Batch batch({5, 4, 0,  //
                      0, 9, 0,  // its own
@@ -97,7 +97,7 @@ TEST_CASE("every sample contributes the same number of tokens, for all batches")
   for (const std::size_t sample : {0, 1}) CHECK(stand_ins(apart, 1, sample) == stand_ins(together, 1, sample));
 }
 
-TEST_CASE("a token that a correction sent to an expert does not represent it, even with a low logit") {
+TEST_CASE("a token that the correction routed to an expert is not used as a substitute for it, even with a low logit") {
   const Batch batch({5, 1, 0, 5, 1, 0}, {1, 0});
   ExpertTokens tokens(shape(2, 1, 2));
   tokens.add(batch.routing, 0, batch.marks);

@@ -138,7 +138,7 @@ Counts fail_each_allocation(const WholeServer& server, const nlohmann::json& bod
   return counts;
 }
 
-TEST_CASE("whichever allocation of an answer fails, that request ends with an error and the server goes on") {
+TEST_CASE("if any allocation of an answer fails, that request ends with an error and the server continues") {
   fails_never = true;
   may_leak = true;
   const test::TemporaryDirectory directory;

@@ -9,7 +9,7 @@
 namespace ballast::serve {
 namespace {
 
-TEST_CASE("a key gives its user's name, and nothing else does") {
+TEST_CASE("only a key of the file gives its user's name") {
   const test::TemporaryDirectory folder;
   test::write_file(folder.path() / "keys", "# who may ask\nalice secret-of-alice\n\nbob  secret-of-bob\n");
   const ApiKeys keys(folder.path() / "keys");
@@ -23,7 +23,7 @@ TEST_CASE("a key gives its user's name, and nothing else does") {
   }
 }
 
-TEST_CASE("a file of keys is refused by its line") {
+TEST_CASE("an invalid file of keys is refused, and the error names the line") {
   const test::TemporaryDirectory folder;
   const auto message = [&](const std::string& text) {
     test::write_file(folder.path() / "keys", text);

@@ -32,7 +32,7 @@ TEST_CASE("a user with one item does not wait for all items of another user") {
   CHECK(order_of(queue) == "m1mmmmm");
 }
 
-TEST_CASE("users get the same cost, not the same number of items") {
+TEST_CASE("users get equal shares by cost, not by number of items") {
   FairQueue<char> queue(10);
   for (int i = 0; i < 4; ++i) queue.push("dear", 'D', 30);
   for (int i = 0; i < 12; ++i) queue.push("cheap", 'c', 10);
@@ -43,7 +43,7 @@ TEST_CASE("users get the same cost, not the same number of items") {
   CHECK(order.size() == 16);
 }
 
-TEST_CASE("an item that was taken back comes first") {
+TEST_CASE("an item that was returned to the queue comes first") {
   FairQueue<char> queue(10);
   queue.push("a", 'a', 10);
   queue.push("b", 'b', 10);
@@ -53,7 +53,7 @@ TEST_CASE("an item that was taken back comes first") {
   CHECK(order_of(queue) == "N");
 }
 
-TEST_CASE("items can leave from anywhere") {
+TEST_CASE("items can be removed from any position") {
   FairQueue<char> queue(10);
   for (const char item : {'a', 'x', 'b'}) queue.push("u", item, 1);
   queue.push("v", 'x', 1);

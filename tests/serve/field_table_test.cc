@@ -23,7 +23,7 @@ std::string refused_field(const std::string& body, Endpoints endpoint) {
   }
 }
 
-TEST_CASE("docs/server.md has the table of fields that the server goes by") {
+TEST_CASE("docs/server.md has the table of fields that the server uses") {
   std::ifstream file(std::filesystem::path(BALLAST_TEST_DATA) / "../../docs/server.md");
   std::ostringstream text;
   text << file.rdbuf();
@@ -33,7 +33,7 @@ TEST_CASE("docs/server.md has the table of fields that the server goes by") {
   CHECK(text.str().contains(wanted));
 }
 
-TEST_CASE("a field is in the table once, and its neutral values are a list") {
+TEST_CASE("each field is in the table once, and its neutral values are a list") {
   std::set<std::string_view> names;
   for (const KnownField& field : known_fields()) {
     CAPTURE(field.name);
@@ -43,11 +43,11 @@ TEST_CASE("a field is in the table once, and its neutral values are a list") {
   }
 }
 
-TEST_CASE("a refused field passes where it is null or neutral, and where another endpoint is asked") {
+TEST_CASE("a refused field is accepted if it is null or neutral, and by other endpoints") {
   CHECK(refused_field(R"({"use_beam_search": true})", kChats) == "use_beam_search");
   CHECK(refused_field(R"({"use_beam_search": false, "typical_p": 1.0, "mirostat": 0, "top_n_sigma": -1.0})", kChats)
             .empty());
-  CHECK(refused_field(R"({"use_beam_search": null, "tools": null, "tools_of_nobody": 1})", kChats).empty());
+  CHECK(refused_field(R"({"use_beam_search": null, "tools": null, "unknown_field": 1})", kChats).empty());
   CHECK(refused_field(R"({"use_beam_search": true})", kTokenize).empty());
   CHECK(refused_field(R"({"tools": [{}]})", kTemplates) == "tools");
   CHECK(refused_field(R"({"response_format": {"type": "text"}})", kCompletions).empty());

@@ -24,14 +24,14 @@ using test::request_text;
 using test::Served;
 using test::text_response;
 
-TEST_CASE("a client that asks whether it may send too large a body is refused at once") {
+TEST_CASE("a client that announces too large a body with Expect is refused immediately") {
   const HttpReply reply =
       reply_to(limited({.body_bytes = 100}),
                "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 101\r\nExpect: 100-continue\r\n\r\n");
   CHECK(reply.status == 413);
 }
 
-TEST_CASE("the headers may have as many bytes as the limit, and not one more") {
+TEST_CASE("headers may have as many bytes as the limit, and no more") {
   const HttpOptions options = limited({.header_bytes = 500});
   const std::size_t rest = request_text("GET /echo", "X: \r\n").size();
   const auto head_of = [&](std::size_t size) {
@@ -46,7 +46,7 @@ TEST_CASE("the headers may have as many bytes as the limit, and not one more") {
   CHECK(reply_to(options, many).status == 431);  // without an end
 }
 
-TEST_CASE("a body may have as many bytes as the limit, and not one more") {
+TEST_CASE("a body may have as many bytes as the limit, and no more") {
   const HttpOptions options = limited({.body_bytes = 1000});
   const auto body_of = [](std::size_t size) { return request_text("POST /echo", "", std::string(size, 'a')); };
   CHECK(reply_to(options, body_of(1000)).status == 200);
@@ -65,7 +65,7 @@ TEST_CASE("a body may have as many bytes as the limit, and not one more") {
   CHECK(reply_to(options, chunked + "0\r\nX: " + std::string(100'000, 'a')).status == 400);
 }
 
-TEST_CASE("a refused upload's answer is read although the client goes on sending") {
+TEST_CASE("a client receives the answer to a refused upload although it continues to send") {
   Served served(limited({.body_bytes = 1000}));
   HttpClient client(served.port());
   client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n");
@@ -85,7 +85,7 @@ TEST_CASE("a response reports a body that is too slow") {
   CHECK(reply_to(options, "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n").status == 408);
 }
 
-TEST_CASE("a connection without requests is closed in silence") {
+TEST_CASE("a connection without requests is closed without an answer") {
   Served served(limited({.idle_time = 50ms}));
   HttpClient fresh(served.port());
   CHECK(fresh.read_rest().empty());
@@ -114,7 +114,7 @@ TEST_CASE("an answer may take longer than a connection may be idle") {
   CHECK(client->read_reply().body == "late");
 }
 
-TEST_CASE("connections beyond the limit get a response until others end") {
+TEST_CASE("connections beyond the limit are refused with a response until others end") {
   for (const HttpLimits& limits : {HttpLimits{.connections = 2}, HttpLimits{.connections_of_address = 2}}) {
     Served served(limited(limits));
     HttpClient first(served.port());
@@ -135,7 +135,7 @@ TEST_CASE("connections beyond the limit get a response until others end") {
   }
 }
 
-TEST_CASE("a server that has run out of descriptors goes on when there are some") {
+TEST_CASE("a server that ran out of descriptors continues when some are free") {
   Served served;
   HttpClient client;
   rlimit before{};

@@ -21,7 +21,7 @@ using test::reply_to;
 using test::request_text;
 using test::Served;
 
-TEST_CASE("requests whose end others might see elsewhere are refused") {
+TEST_CASE("requests whose end is ambiguous are refused") {
   const std::string refused[] = {
       "Content-Length: 5\r\nContent-Length: 5\r\n",
       "Content-Length: 5\r\nContent-Length: 6\r\n",
@@ -60,7 +60,7 @@ TEST_CASE("requests whose end others might see elsewhere are refused") {
   CHECK(reply_to("GET /echo HTTP/1.1\r\n\r\n").body.find("the Host header is missing") != std::string::npos);
 }
 
-TEST_CASE("chunks that others might read elsewise are refused") {
+TEST_CASE("ambiguous chunks are refused") {
   const std::string head = "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (const std::string body : {"5\nhello\r\n0\r\n\r\n", "5\r\nhelloX\r\n0\r\n\r\n", "-1\r\n", "0x5\r\nhello\r\n\r\n",
                                  "\r\n", "5 \r\nhello\r\n0\r\n\r\n", "5;\r\nhello\r\n0\r\n\r\n", "g\r\n",
@@ -70,7 +70,7 @@ TEST_CASE("chunks that others might read elsewise are refused") {
   }
 }
 
-TEST_CASE("what is no request is refused") {
+TEST_CASE("bytes that are not a request are refused") {
   for (const std::string bytes :
        {"\x16\x03\x01\x02\x01\xfc", "GET\r\n\r\n", "GET /\r\n\r\n", "GET / HTTP/2.0\r\n\r\n", "GET / HTTP/1.1 \r\n\r\n",
         "GET  / HTTP/1.1\r\n\r\n", "G\tT / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\nHost: x\n\n",

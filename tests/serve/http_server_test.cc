@@ -26,7 +26,7 @@ using test::request_text;
 using test::Served;
 using test::text_response;
 
-TEST_CASE("a request is answered, and the connection stays") {
+TEST_CASE("a request is answered, and the connection stays open") {
   Served served;
   HttpClient client(served.port());
   for (int round = 0; round < 3; ++round) {
@@ -87,7 +87,7 @@ TEST_CASE("pipelined requests are answered in order") {
   CHECK(client.read_reply().body == "POST /echo 127.0.0.1 last");
 }
 
-TEST_CASE("requests without end before an answer wait in the socket, and none is lost") {
+TEST_CASE("pipelined requests beyond the limit wait in the socket, and none is lost") {
   Served served;
   HttpClient client(served.port());
   constexpr int kRequests = 2000;  // 70 KB
@@ -103,7 +103,7 @@ TEST_CASE("requests without end before an answer wait in the socket, and none is
   sender.join();
 }
 
-TEST_CASE("a body in chunks is put together, however it arrives") {
+TEST_CASE("a body in chunks is assembled, for any division of its bytes") {
   const std::string request =
       "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
       "5\r\nhello\r\n1;ext=\"a\"\r\n \r\n0005\r\nworld\r\n0\r\nTrailer: x\r\n\r\n";
@@ -115,7 +115,7 @@ TEST_CASE("a body in chunks is put together, however it arrives") {
   CHECK(client.read_reply().body == "POST /echo 127.0.0.1 hello world");
 }
 
-TEST_CASE("HEAD is answered without a body, and the connection stays") {
+TEST_CASE("HEAD is answered without a body, and the connection stays open") {
   Served served;
   HttpClient client(served.port());
   client.send(request_text("HEAD /echo"));
@@ -139,7 +139,7 @@ TEST_CASE("a client that expects 100-continue gets it") {
   CHECK(client.request("body").body == "POST /echo 127.0.0.1 body");
 }
 
-TEST_CASE("HTTP/1.0 keeps the connection only where it asks to") {
+TEST_CASE("HTTP/1.0 keeps the connection open only on request") {
   Served served;
   HttpClient asking(served.port());
   for (int round = 0; round < 2; ++round) {
@@ -160,7 +160,7 @@ TEST_CASE("a client that asks to close is closed after its answer") {
   CHECK(!client.was_reset());
 }
 
-TEST_CASE("a handler that fails is answered for, in general words") {
+TEST_CASE("an exception of a handler gives a response with a general message") {
   Served served;
   HttpClient client(served.port());
   const HttpReply reply = client.request(request_text("GET /throw"));
@@ -274,7 +274,7 @@ TEST_CASE("an error has the address at which a server cannot listen, and the rea
   CHECK(error_message(start) == Contains("no.address:" + std::to_string(served.port()) + ": is not an address"));
 }
 
-TEST_CASE("a server listens at localhost, and at IPv6 where there is some") {
+TEST_CASE("a server listens at localhost, and at an IPv6 address if the machine has one") {
   HttpOptions options = any_port();
   options.host = "localhost";
   CHECK(Served(options).answers());

@@ -26,7 +26,7 @@ using test::request_text;
 using test::Served;
 using test::text_response;
 
-TEST_CASE("a stream comes in pieces, each when it is written") {
+TEST_CASE("each piece of a stream is sent when it is written") {
   Served served;
   HttpClient client(served.port());
   client.send(request_text("GET /held"));
@@ -47,7 +47,7 @@ TEST_CASE("a stream comes in pieces, each when it is written") {
   CHECK(client.request(request_text("GET /echo")).status == 200);
 }
 
-TEST_CASE("a long stream from another thread arrives whole where its client reads") {
+TEST_CASE("a long stream from another thread arrives completely if its client reads") {
   Served served;
   HttpClient client(served.port());
   client.send(request_text("GET /held"));
@@ -81,7 +81,7 @@ TEST_CASE("a silent stream gets heartbeats") {
   exchange->end();
 }
 
-TEST_CASE("HTTP/1.0 gets no chunks, and the connection's end is the stream's") {
+TEST_CASE("HTTP/1.0 gets no chunks, and the end of the connection ends the stream") {
   Served served;
   HttpClient client(served.port());
   client.send("GET /held HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
@@ -96,7 +96,7 @@ TEST_CASE("HTTP/1.0 gets no chunks, and the connection's end is the stream's") {
   CHECK(reply.complete);
 }
 
-TEST_CASE("a client that leaves while it waits is noticed") {
+TEST_CASE("a disconnection of a waiting client is reported") {
   const std::function<void(HttpClient&)> ways_to_leave[] = {[](HttpClient& client) { client.close(); },
                                                             [](HttpClient& client) { client.end_sending(); }};
   for (const auto& leave : ways_to_leave) {
@@ -126,7 +126,7 @@ TEST_CASE("a client that leaves while it waits is noticed") {
   }
 }
 
-TEST_CASE("a client that leaves with requests unanswered is noticed") {
+TEST_CASE("a disconnection of a client with unanswered requests is reported") {
   Served served;
   HttpClient client(served.port());
   client.send(request_text("GET /held") + request_text("GET /held"));
@@ -166,7 +166,7 @@ TEST_CASE("a failing callback does not affect other connections") {
   CHECK(served.answers());
 }
 
-TEST_CASE("a stream's client that does not read is gone, and is reset") {
+TEST_CASE("a client that does not read its stream counts as disconnected, and its connection is reset") {
   Served served(limited({.unsent_bytes = 64 << 10, .behind_time = 100ms}));
   HttpClient client(served.port(), 4096);
   client.send(request_text("GET /held"));
@@ -180,7 +180,7 @@ TEST_CASE("a stream's client that does not read is gone, and is reset") {
   CHECK(served.answers());
 }
 
-TEST_CASE("a piece of a stream may be larger than what may stay unsent, if it is taken") {
+TEST_CASE("a piece of a stream may be larger than the unsent limit if the client reads it") {
   Served served(limited({.unsent_bytes = 64 << 10}));
   HttpClient client(served.port());
   client.send(request_text("GET /held"));
@@ -191,7 +191,7 @@ TEST_CASE("a piece of a stream may be larger than what may stay unsent, if it is
   CHECK(client.read_reply().body.size() == 1'500'000);
 }
 
-TEST_CASE("a client that takes nothing of its answer for too long is gone") {
+TEST_CASE("a client that does not read its answer for too long counts as disconnected") {
   Served served(limited({.unsent_bytes = 1 << 30, .idle_time = 100ms}));
   HttpClient client(served.port(), 4096);
   client.send(request_text("GET /held"));
@@ -203,7 +203,7 @@ TEST_CASE("a client that takes nothing of its answer for too long is gone") {
   gone.wait();
 }
 
-TEST_CASE("an answer may be larger than what a stream may leave unsent") {
+TEST_CASE("an answer may be larger than a stream's unsent limit") {
   Served served(limited({.unsent_bytes = 1000, .behind_time = 100ms}));
   HttpClient client(served.port());
   client.send(request_text("GET /held"));

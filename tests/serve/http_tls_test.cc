@@ -101,7 +101,7 @@ class TlsFiles {
   const Identity identity_ = new_identity(directory_.path(), "own");
 };
 
-TEST_CASE("over TLS requests and streams are served as without") {
+TEST_CASE("requests and streams are served over TLS as without it") {
   const TlsFiles files;
   Served served(files.options());
   TlsClient client(served.port());
@@ -118,7 +118,7 @@ TEST_CASE("over TLS requests and streams are served as without") {
   CHECK(client.ended_in_order());
 }
 
-TEST_CASE("over TLS a client that leaves is noticed, and limits hold") {
+TEST_CASE("over TLS a disconnection is reported, and limits apply") {
   const TlsFiles files;
   HttpOptions options = files.options();
   options.limits.body_bytes = 1000;
@@ -142,7 +142,7 @@ TEST_CASE("over TLS a client that leaves is noticed, and limits hold") {
   CHECK(uploading.read_reply().status == 413);
 }
 
-TEST_CASE("TLS connections beyond the limit get a response") {
+TEST_CASE("TLS connections beyond the limit are refused with a response") {
   const TlsFiles files;
   HttpOptions options = files.options();
   options.limits.connections = 1;

@@ -22,7 +22,7 @@ using test::Served;
 
 constexpr std::size_t kFree = MemoryBudget::kFree;
 
-TEST_CASE("requests share a budget, and give back what they held") {
+TEST_CASE("requests share a budget and release their part at the end") {
   const auto budget = std::make_shared<MemoryBudget>(1000);
   MemoryShare first(budget);
   CHECK(first.resize(kFree));
@@ -43,7 +43,7 @@ TEST_CASE("requests share a budget, and give back what they held") {
   CHECK(MemoryShare().resize(static_cast<std::size_t>(-1)));
 }
 
-TEST_CASE("bodies count while they come: one that finds no room is refused, small ones and later ones are not") {
+TEST_CASE("bodies count while they are received: one without room is refused, small ones and later ones are not") {
   HttpOptions options = any_port();
   options.memory = std::make_shared<MemoryBudget>(1'000'000);
   Served served(options);
@@ -94,7 +94,7 @@ GenerationRequest request_of(std::size_t prompt, std::size_t choices, std::size_
   return request;
 }
 
-TEST_CASE("estimates grow with what is asked for") {
+TEST_CASE("estimates grow with the requested work") {
   const std::vector<GenerationRequest> scored = {request_of(8000, 64, 0)};
   CHECK(generation_bytes(scored, {.echo = true, .logprobs = 20}) > std::size_t{1} << 30);
   CHECK(generation_bytes(scored, {.echo = true}) < std::size_t{32} << 20);

@@ -39,7 +39,7 @@ class States {
   std::map<Tokens, engine::Sequence> sequences_;
 };
 
-TEST_CASE("the longest beginning that was kept is found, but for the last token, whose logits are wanted") {
+TEST_CASE("the longest stored beginning is found, without the last token, whose logits are needed") {
   States states;
   PrefixCache cache;
   CHECK(cache.find(Tokens{1, 2, 3}, "").state == nullptr);
@@ -55,7 +55,7 @@ TEST_CASE("the longest beginning that was kept is found, but for the last token,
   CHECK(match.state->can_truncate_to(match.length));
 }
 
-TEST_CASE("texts of another salt are not found") {
+TEST_CASE("texts with another salt are not found") {
   States states;
   PrefixCache cache;
   cache.insert(Tokens{1, 2, 3}, "mine", states.of({1, 2, 3}));
@@ -64,7 +64,7 @@ TEST_CASE("texts of another salt are not found") {
   CHECK(cache.find(Tokens{1, 2, 3, 4}, "mine").length == 3);
 }
 
-TEST_CASE("what goes on from an entry takes its place") {
+TEST_CASE("a text that continues an entry replaces it") {
   States states;
   PrefixCache cache;
   cache.insert(Tokens{1, 2}, "", states.of({1, 2}));
@@ -76,7 +76,7 @@ TEST_CASE("what goes on from an entry takes its place") {
   CHECK(cache.size() == 2);
 }
 
-TEST_CASE("entries go in the order of their last use") {
+TEST_CASE("entries are evicted in the order of their last use") {
   States states;
   PrefixCache cache;
   for (const int first : {1, 2, 3}) cache.insert(Tokens{first, 5, 5}, "", states.of({first, 5, 5}));
@@ -91,7 +91,7 @@ TEST_CASE("entries go in the order of their last use") {
   CHECK(cache.find(Tokens{1, 5, 5, 5}, "").state == nullptr);
 }
 
-TEST_CASE("random texts are found as by comparing with all of them") {
+TEST_CASE("random texts are found as by a comparison with all entries") {
   States states;
   std::mt19937 random(5);
   const auto random_text = [&] {

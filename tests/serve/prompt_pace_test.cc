@@ -18,7 +18,7 @@ TEST_CASE("while others generate, prompts get the remaining time between two tok
   CHECK(pace.tokens(false) == 512);
 }
 
-TEST_CASE("a prompt comes on where even tokens alone take too long") {
+TEST_CASE("a prompt makes progress even if the tokens alone exceed the target") {
   PromptPace pace(0.010, 512);
   for (int i = 0; i < 50; ++i) pace.measure(0, true, 0.200);
   for (int i = 0; i < 50; ++i) pace.measure(16, true, 0.400);

@@ -43,7 +43,7 @@ TEST_CASE("floats beyond 64 bits are out of range, not undefined") {
   CHECK_FALSE(integer_of("1e999", kLeast, kMost));
 }
 
-TEST_CASE("a byte order mark before the body is passed over, one within is not") {
+TEST_CASE("a byte order mark before the body is ignored, and one within it is not") {
   CHECK(RequestFields("\xEF\xBB\xBF{\"x\": 1}").has("x"));
   CHECK_THROWS_AS(RequestFields("\xEF\xBB\xBF"), ApiError);
   CHECK_THROWS_AS(RequestFields("{\xEF\xBB\xBF\"x\": 1}"), ApiError);

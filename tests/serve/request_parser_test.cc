@@ -39,7 +39,7 @@ std::string outcome(std::string_view bytes, std::size_t step) {
   return text + request.body + (keep_alive ? "\nkeeps " : "\ncloses ") + std::to_string(used);
 }
 
-TEST_CASE("a last chunk that comes byte by byte was an assertion's failure in Beast") {
+TEST_CASE("a last chunk that arrives byte by byte is accepted (it failed an assertion in Beast)") {
   constexpr std::string_view kHead = "PUT /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (const std::string_view body : {"0\r\n\r\n", "1\r\na\r\n0\r\n\r\n"}) {
     const std::string request = std::string(kHead).append(body);
@@ -47,7 +47,7 @@ TEST_CASE("a last chunk that comes byte by byte was an assertion's failure in Be
   }
 }
 
-TEST_CASE("a request is read alike, however its bytes are split") {
+TEST_CASE("a request is read equally for any division of its bytes") {
   const std::string requests[] = {
       "POST /a?b HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nX: y z\r\nConnection: close\r\n\r\nhello",
       "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -150,7 +150,7 @@ void check_same(const Outcome& together, const Outcome& alone) {
   CHECK(together.embedding == alone.embedding);
 }
 
-TEST_CASE("requests get the same together as alone, and as without a server") {
+TEST_CASE("requests get the same tokens together as alone, and as without a server") {
   const test::TemporaryDirectory folder;
   const engine::LoadedModel loaded(model_in(folder));
   std::mt19937 random(3);
@@ -182,7 +182,7 @@ TEST_CASE("requests get the same together as alone, and as without a server") {
   }
 }
 
-TEST_CASE("where memory is short, requests lose their pages and still get the same") {
+TEST_CASE("if memory is short, requests lose their pages and still get the same tokens") {
   const test::TemporaryDirectory folder;
   const engine::LoadedModel loaded(model_in(folder));
   const std::uint64_t page = Scheduler(loaded, {}).stats().page_bytes;
@@ -209,7 +209,7 @@ TEST_CASE("where memory is short, requests lose their pages and still get the sa
   CHECK(working->stats().preemptions > 0);
 }
 
-TEST_CASE("a text that begins like one before is not read again, unless its salt differs") {
+TEST_CASE("the beginning that a text shares with an earlier one is not read again, unless its salt differs") {
   const test::TemporaryDirectory folder;
   const engine::LoadedModel loaded(model_in(folder));
   Working working(loaded, {});
@@ -231,7 +231,8 @@ TEST_CASE("a text that begins like one before is not read again, unless its salt
   CHECK(working.submit(request)->wait().usage.cached_tokens == 0);
 }
 
-TEST_CASE("a text of a hybrid is read on where one before it ended, and from its beginning where it differs there") {
+TEST_CASE(
+    "a text of a hybrid continues where an earlier one ended, or is read from its beginning if it differs there") {
   for (const char* name : {"qwen3_next", "granitemoehybrid", "falcon_h1", "nemotron_h"}) {
     CAPTURE(name);
     const test::TemporaryDirectory folder;
@@ -261,7 +262,7 @@ TEST_CASE("a text of a hybrid is read on where one before it ended, and from its
   }
 }
 
-TEST_CASE("what recurrent layers keep of texts counts as memory, and is forgotten where that is short") {
+TEST_CASE("states of recurrent layers count as memory, and are evicted if memory is short") {
   const test::TemporaryDirectory folder;
   const engine::LoadedModel loaded(model_in(folder, "qwen3_next"));
   const auto read = [](Working& working, int first) {
@@ -305,7 +306,7 @@ TEST_CASE("requests that arrive while a common prefix is processed wait for it")
   CHECK(read < 2 * 300 + 8);
 }
 
-TEST_CASE("a cancelled request ends, running or waiting, and others go on") {
+TEST_CASE("a cancelled request ends, running or waiting, and others continue") {
   const test::TemporaryDirectory folder;
   const engine::LoadedModel loaded(model_in(folder));
   Working working(loaded, {.most_running = 1});
@@ -365,7 +366,7 @@ TEST_CASE("stopping ends all requests") {
   running->wait();
 }
 
-TEST_CASE("more choices than slots run with another request, with the same texts as alone") {
+TEST_CASE("a request with more choices than slots runs together with another, with the same texts as alone") {
   const test::TemporaryDirectory folder;
   const engine::LoadedModel loaded(model_in(folder));
   Working working(loaded, {.most_running = 3});
@@ -401,7 +402,7 @@ TEST_CASE("more choices than slots run with another request, with the same texts
   CHECK(!goes_on->wait().failure);
 }
 
-TEST_CASE("options out of range and memory for no text are refused") {
+TEST_CASE("options out of range, and too little memory for any text, are refused") {
   const test::TemporaryDirectory folder;
   const engine::LoadedModel loaded(model_in(folder));
   Scheduler scheduler(loaded, {});

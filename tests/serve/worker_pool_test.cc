@@ -52,7 +52,7 @@ TEST_CASE("a task that throws ends its strand and no other") {
   CHECK(others == 1);
 }
 
-TEST_CASE("a strand that is made to fail drops its tasks, and fails once") {
+TEST_CASE("a strand that is told to fail drops its tasks, and fails once") {
   WorkerPool pool(1);
   int tasks = 0;
   int failures = 0;

@@ -71,7 +71,7 @@ std::vector<int> encode(const Bpe& bpe, const std::string& piece) {
   return ids;
 }
 
-TEST_CASE("merging with a queue gives what the definition gives") {
+TEST_CASE("merging with a queue gives the result of the definition") {
   std::mt19937 random(7);
   for (unsigned seed = 0; seed < 30; ++seed) {
     const BpeVocabulary vocabulary = random_vocabulary(seed, 40);
@@ -86,7 +86,7 @@ TEST_CASE("merging with a queue gives what the definition gives") {
   }
 }
 
-TEST_CASE("long pieces, merged window by window, give what the definition gives") {
+TEST_CASE("long pieces, merged window by window, give the result of the definition") {
   std::mt19937 random(11);
   for (unsigned seed = 0; seed < 40; ++seed) {
     const BpeVocabulary vocabulary = random_vocabulary(seed, 10 + static_cast<int>(seed));
@@ -103,7 +103,7 @@ TEST_CASE("long pieces, merged window by window, give what the definition gives"
   }
 }
 
-TEST_CASE("a long run of one letter is merged into what all of it gives, whose border moves with its length") {
+TEST_CASE("a long run of one letter, merged window by window, gives the tokens of the whole run") {
   // A run of a's becomes fours from the left; the rest depends on where the run begins.
   BpeVocabulary vocabulary;
   vocabulary.tokens = std::make_shared<TokenTable>(TokenTable{"a", "aa", "aaaa", "aaa"});
@@ -117,7 +117,7 @@ TEST_CASE("a long run of one letter is merged into what all of it gives, whose b
   CHECK(ids.back() == 3);
 }
 
-TEST_CASE("a run of unknown units stays one token over the windows of a long piece") {
+TEST_CASE("a run of unknown units stays one token across the windows of a long piece") {
   BpeVocabulary vocabulary;
   vocabulary.tokens = std::make_shared<TokenTable>(TokenTable{"a", "?"});
   vocabulary.unknown = 1;
@@ -159,7 +159,7 @@ TEST_CASE("bytes without a token are dropped or become the unknown token") {
   CHECK(encode(Bpe(vocabulary), "xayza") == std::vector<int>{1, 0, 1, 0});
 }
 
-TEST_CASE("one piece of 200,000 bytes is no problem") {
+TEST_CASE("a piece of 200,000 bytes is encoded") {
   const Bpe bpe(random_vocabulary(2, 40));
   std::mt19937 random(5);
   CHECK(!encode(bpe, random_piece(random, 200'000)).empty());

@@ -48,7 +48,7 @@ TEST_CASE("a tokenizer.json's Precompiled normalizer is its map") {
         Contains("normalizer.precompiled_charsmap: is not base64"));
 }
 
-TEST_CASE("maps whose parts do not fit are refused") {
+TEST_CASE("maps with contradictory parts are refused") {
   const auto refusal = [](const std::string& bytes) { return error_message([&] { Charsmap(bytes, "file: map"); }); };
   const std::string good = tiny_map();
   CHECK(refusal("") == Contains("file: map: a map of 0 bytes"));

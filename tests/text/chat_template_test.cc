@@ -72,7 +72,7 @@ TEST_CASE("published templates give what transformers renders with them") {
   }
 }
 
-TEST_CASE("ChatML puts every message between its marks and asks for an answer") {
+TEST_CASE("ChatML puts every message between its marks and ends with the beginning of an answer") {
   CHECK(apply(kSmolLm2, {{"system", "Be brief."}, {"user", "Hi"}}) ==
         "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
 }
@@ -86,7 +86,7 @@ TEST_CASE("a template's own system message comes first when the conversation has
         "worry.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
 }
 
-TEST_CASE("a model without a template, and a template that is wrong, are refused") {
+TEST_CASE("a model without a template, and an invalid template, are refused") {
   CHECK(error_message([] { apply("", {{"user", "Hi"}}); }) == Contains("the model has none"));
   CHECK(error_message([] { apply("{{ x", {{"user", "Hi"}}); }) == Contains("chat template: line 1: a tag has no end"));
   CHECK(error_message([] { apply("x", {}); }) == "conversation: has no message");
@@ -119,7 +119,7 @@ TEST_CASE("a message's other fields reach the template in their order, and are r
               {{"user", "Hi"}, message}) == R"(hm hm {"z": 1, "a": [null, 2.5]})");
 }
 
-TEST_CASE("what a model thought is a part of its content where the template wants it so") {
+TEST_CASE("a model's thinking is part of its content if the template needs it so") {
   const std::string mistral =
       "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for part in m.content %}"
       "{% if part.type == 'thinking' %}[THINK]{{ part.thinking }}[/THINK]{% else %}{{ part.text }}{% endif %}"
@@ -138,7 +138,7 @@ TEST_CASE("parts of text are one text for the template, a line each") {
   CHECK(apply("{{ messages[0].content + '!' }}", {parts}) == "a\nb!");
 }
 
-TEST_CASE("contents that are no text") {
+TEST_CASE("contents that are not text are handled or refused") {
   const auto read = [](const std::string& source) {
     return read_chat_message(nlohmann::ordered_json::parse(source), "place");
   };
@@ -169,7 +169,7 @@ TEST_CASE("a template sees the special tokens that have a name, and no others") 
         "he|ll|False|False");
 }
 
-TEST_CASE("a conversation with tools takes the template for tools") {
+TEST_CASE("a conversation with tools uses the template for tools") {
   const nlohmann::json list = {{{"name", "tool_use"}, {"template", "{{ tools | tojson }}"}},
                                {{"name", "default"}, {"template", "{{ tools }}"}}};
   const auto tokenizer = test::make_tiny_tokenizer(test::tiny_tokenizer_json(), {{"chat_template", list}});
@@ -193,7 +193,7 @@ TEST_CASE("a special token that a user writes is text, one that the template wri
   CHECK(std::ranges::count(tokenizer->encode(prompt.text), 261) == 3);
 }
 
-TEST_CASE("a special token that is found in normalized text is text where a user writes it") {
+TEST_CASE("a special token that matches normalized text is text if a user writes it") {
   nlohmann::json json = test::tiny_tokenizer_json();
   json["added_tokens"][0]["normalized"] = true;
   const auto tokenizer = test::make_tiny_tokenizer(json, nlohmann::json::object(), "{{ messages[0].content }}<|end|>");
@@ -205,13 +205,13 @@ TEST_CASE("a special token that is found in normalized text is text where a user
   CHECK(decode(*tokenizer, ids) == "a<|end|>");
 }
 
-TEST_CASE("of several templates the default one is taken") {
+TEST_CASE("of several templates the default one is used") {
   const nlohmann::json list = {{{"name", "tools"}, {"template", "x"}}, {{"name", "default"}, {"template", "y"}}};
   const auto tokenizer = test::make_tiny_tokenizer(test::tiny_tokenizer_json(), {{"chat_template", list}});
   CHECK(tokenizer->chat_template() == "y");
 }
 
-TEST_CASE("a final message that is continued ends the prompt, spaces as the template leaves them") {
+TEST_CASE("a final message that is continued ends the prompt, with the spaces that the template leaves") {
   const auto continued = [](const std::string& chat_template, const std::string& content) {
     const auto tokenizer =
         test::make_tiny_tokenizer(test::tiny_tokenizer_json(), nlohmann::json::object(), chat_template);

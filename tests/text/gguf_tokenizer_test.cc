@@ -122,7 +122,7 @@ TEST_CASE("a GGUF's metadata give the same tokenizer as a tokenizer.json") {
   CHECK(tokenizer->chat_template() == "template");
 }
 
-TEST_CASE("what is written for a GGUF's tokenizer reads as the same tokenizer") {
+TEST_CASE("the files written for a GGUF's tokenizer are read as the same tokenizer") {
   json metadata = tiny_metadata();
   metadata["tokenizer.ggml.pre"] = "llama-bpe";
   const auto original = load_tokenizer(MetadataOnly(metadata));
@@ -136,7 +136,7 @@ TEST_CASE("what is written for a GGUF's tokenizer reads as the same tokenizer") 
   CHECK(copy->encode("hello 12345<|end|>") == original->encode("hello 12345<|end|>"));
 }
 
-TEST_CASE("every pre-tokenizer that llama.cpp writes cuts texts, and gives them back where it is made of bytes") {
+TEST_CASE("every pre-tokenizer that llama.cpp writes splits texts, and byte-level ones restore them") {
   std::istringstream names(
       "a.x-4.0 afmoe bailingmoe bailingmoe2 bloom chameleon chatglm-bpe codeshell cohere2moe command-r dbrx "
       "deepseek-coder deepseek-llm deepseek-r1-qwen deepseek-v3 default exaone exaone-moe exaone4 f2llmv2 "
@@ -192,7 +192,7 @@ TEST_CASE("a GGUF's WordPiece gives the ids of the original tokenizer") {
   }
 }
 
-TEST_CASE("a GGUF's WordPiece of older converters names its tokens otherwise") {
+TEST_CASE("a GGUF's WordPiece by older converters, with other token names, gives the same ids") {
   json metadata = golden_word_piece("bert_uncased");
   const auto newer = load_tokenizer(MetadataOnly(metadata));
   std::vector<std::string> tokens = metadata["tokenizer.ggml.tokens"];
@@ -231,7 +231,7 @@ TEST_CASE("a GGUF's WordPiece lower-cases according to the file, by default if t
   CHECK(ids(cased, "lowercase", true) != ids(cased, nullptr, false));
 }
 
-TEST_CASE("a GGUF's unigram model takes the likeliest pieces, its rules for characters and spaces applied") {
+TEST_CASE("a GGUF's unigram model chooses the most likely pieces after its rules for characters and spaces") {
   json metadata = unigram_metadata();
   const auto plain = load_tokenizer(MetadataOnly(metadata));
   CHECK(plain->encode("ab") == std::vector<int>{4, 5});  // -3 and -4 are more than -9, and than -2 and -6
@@ -262,7 +262,7 @@ TEST_CASE("a GGUF's unigram model takes the likeliest pieces, its rules for char
   CHECK(load_tokenizer(MetadataOnly(metadata))->encode("ab\t\xEF\xAC\x81\t") == std::vector<int>{4, 5, 3, 7});
 }
 
-TEST_CASE("a GGUF's unigram model spells in bytes, and over words, where its tokens do") {
+TEST_CASE("a GGUF's unigram model uses byte tokens, and tokens across words, if it has them") {
   json metadata = unigram_metadata();
   std::vector<std::string> tokens = metadata["tokenizer.ggml.tokens"];
   tokens[7] = "b" + kMark + "b";
@@ -303,7 +303,7 @@ TEST_CASE("metadata that cannot be a WordPiece or a unigram model are refused by
   CHECK(refusal_of(unigram, "tokenizer.ggml.escape_whitespaces", false) == Contains("false is not supported"));
 }
 
-TEST_CASE("of tokens with the same text the first one counts, a special one before others, and all are shown") {
+TEST_CASE("of tokens with the same text the first one is used, a special one before others, and all are decoded") {
   json metadata = tiny_metadata();
   metadata["tokenizer.ggml.tokens"][262] = metadata["tokenizer.ggml.tokens"][70];
   metadata["tokenizer.ggml.token_type"][262] = 1;
@@ -329,7 +329,7 @@ TEST_CASE("of tokens with the same text the first one counts, a special one befo
   CHECK(pieces->warnings().size() == 1);
 }
 
-TEST_CASE("the tokens that end a text are those with a key or with a known name, where they are no text") {
+TEST_CASE("the tokens that end a text are those with a key or a known name, unless they are plain text") {
   json metadata = tiny_metadata();
   using Ids = std::vector<int>;
   CHECK(gguf_end_tokens(MetadataOnly(metadata)) == Ids{261});
@@ -357,7 +357,7 @@ TEST_CASE("a GGUF's template for tools is read") {
   CHECK(tokenizer->tool_chat_template() == "tools");
 }
 
-TEST_CASE("a GGUF without a tokenizer gives none") {
+TEST_CASE("a GGUF without a tokenizer has no tokenizer") {
   CHECK(load_tokenizer(MetadataOnly(json::object())) == nullptr);
 }
 

@@ -27,7 +27,7 @@ std::unique_ptr<Tokenizer> open(const std::filesystem::path& folder) {
   return std::filesystem::exists(gguf) ? load_tokenizer(*files::open_gguf(gguf)) : read_tokenizer_directory(folder);
 }
 
-TEST_CASE("ids of every family of tokenizers equal those that the original library gave") {
+TEST_CASE("ids of every family of tokenizers equal those of the original library") {
   const std::vector<std::string> texts = test::tokenizer_texts();
   REQUIRE(texts.size() == 100);
   int families = 0;

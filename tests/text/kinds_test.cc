@@ -35,7 +35,7 @@ std::string refusal(const std::filesystem::path& directory) {
   return error_message([&] { read_tokenizer_directory(directory); });
 }
 
-TEST_CASE("text survives encoding and decoding wherever bytes can be spelled") {
+TEST_CASE("decoding restores text if the vocabulary covers all bytes") {
   for (const char* kind : {"llama_normalizer", "llama_first", "llama_always", "unigram_bytes", "sentencepiece_bpe"}) {
     CAPTURE(kind);
     const auto tokenizer = open(kind);
@@ -45,7 +45,7 @@ TEST_CASE("text survives encoding and decoding wherever bytes can be spelled") {
   }
 }
 
-TEST_CASE("a continuation keeps the space in front of its first word, a text of its own does not") {
+TEST_CASE("a continuation keeps the space before its first word, and a separate text does not") {
   const auto tokenizer = open("llama_first");
   const Ids ids = tokenizer->encode("Hello");
   StreamDecoder continuation(*tokenizer, StreamDecoder::Begin::kWithinText);
@@ -55,7 +55,7 @@ TEST_CASE("a continuation keeps the space in front of its first word, a text of 
   CHECK(decode(*tokenizer, ids) == "Hello");
 }
 
-TEST_CASE("special tokens go around a text as the original puts them") {
+TEST_CASE("special tokens are put around a text as by the original") {
   const auto bert = open("bert_uncased");
   CHECK(bert->leading_special_tokens() == Ids{2});
   CHECK(bert->suffix() == Ids{3});
@@ -98,7 +98,7 @@ TEST_CASE("a word longer than the limit is unknown") {
   CHECK(bert->encode(std::string(101, 'a')) == Ids{1});
 }
 
-TEST_CASE("what a GGUF's SentencePiece tokenizer is written as reads as the same tokenizer") {
+TEST_CASE("the files written for a GGUF's SentencePiece tokenizer are read as the same tokenizer") {
   const auto original = load_tokenizer(*files::open_gguf(test::kTokenizerData / "gguf_llama" / "tokenizer.gguf"));
   const test::TemporaryDirectory directory;
   for (const TokenizerFile& file : original->files()) test::write_file(directory.path() / file.name, file.content);

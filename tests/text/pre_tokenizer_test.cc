@@ -49,14 +49,14 @@ TEST_CASE("Split with invert treats the gaps as matches") {
   CHECK(pieces(split("Isolated", true), "a-b") == Pieces{"a", "-", "b"});
 }
 
-TEST_CASE("Split at the ends and on nothing gives no empty pieces") {
+TEST_CASE("Split gives no empty pieces at the ends or for empty text") {
   CHECK(pieces(split("Isolated"), "").empty());
   CHECK(pieces(split("Removed"), "--").empty());
   CHECK(pieces(split("MergedWithPrevious"), "-a") == Pieces{"-", "a"});
   CHECK(pieces(split("MergedWithNext"), "a-") == Pieces{"a", "-"});
 }
 
-TEST_CASE("Split at empty matches cuts there") {
+TEST_CASE("Split splits at empty matches") {
   const json node = sequence({{"type", "Split"}, {"pattern", {{"Regex", "(?=[A-Z])"}}}, {"behavior", "Isolated"}});
   CHECK(pieces(node, "oneTwoThree") == Pieces{"one", "Two", "Three"});
 }
@@ -73,7 +73,7 @@ TEST_CASE("ByteLevel splits with GPT-2's expression and adds a leading space if 
   CHECK(pieces(node, " x") == Pieces{" x"});
 }
 
-TEST_CASE("what is not known is refused by name") {
+TEST_CASE("unknown types are refused by name") {
   CHECK(error_message([] { pieces({{"type", "CharDelimiterSplit"}}, ""); }) ==
         "file: pre_tokenizer: pre-tokenizer \"CharDelimiterSplit\" is not supported");
   CHECK(error_message([] { pieces({{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "last"}}, ""); }) ==
@@ -90,7 +90,7 @@ TEST_CASE("sequences nested without end are refused") {
   CHECK(error_message([&] { pieces(node, ""); }) == Contains("nested too deep"));
 }
 
-TEST_CASE("families of GGUF files cut digits their own way") {
+TEST_CASE("families of GGUF files split digits in their own ways") {
   const auto digits = [](std::string_view family) {
     return pieces(pre_tokenizer_family(family)->pre_tokenizer, "12345");
   };
@@ -102,7 +102,7 @@ TEST_CASE("families of GGUF files cut digits their own way") {
   CHECK_FALSE(pre_tokenizer_family("no such").has_value());
 }
 
-TEST_CASE("tokenizers are given the names of families that cut alike") {
+TEST_CASE("tokenizers get the names of families that split equally") {
   const auto name_of = [](const char* kind) {
     std::ifstream file(test::kTokenizerData / kind / "tokenizer.json");
     return pre_tokenizer_name(json::parse(file));

@@ -46,7 +46,7 @@ std::string refusal_of_file(const std::string& name, const std::string& content)
   return error_message([&] { read_directory_with(name, content, json::object(), {{"model_type", "llama"}}); });
 }
 
-TEST_CASE("a list of ranks gives the ids that tiktoken gives") {
+TEST_CASE("a list of ranks gives the ids of tiktoken") {
   const json config = {{"added_tokens_decoder", {{"300", {{"content", "<|end|>"}, {"special", true}}}}}};
   for (const char* name : {"tokenizer.model", "tiktoken.model"}) {
     const auto tokenizer = read_directory_with(name, test::rank_list(kTokens), config, {{"model_type", "llama"}});
@@ -71,7 +71,7 @@ TEST_CASE("Kimi's and Qwen 1's lists of ranks get the special tokens that their 
   CHECK(qwen->encode("<|im_start|>hello<|extra_0|>") == Ids{273, 259, 275});
 }
 
-TEST_CASE("a tekken.json gives the ids that mistral_common gives") {
+TEST_CASE("a tekken.json gives the ids of mistral_common") {
   const auto tokenizer = read_directory_with("tekken.json", tekken().dump(), json::object());
   CHECK(tokenizer->encode("hello hello") == Ids{289, 290});
   CHECK(tokenizer->encode("helloTHEhello 12") == Ids{289, 114, 102, 99, 289, 62, 79, 80});
@@ -82,7 +82,7 @@ TEST_CASE("a tekken.json gives the ids that mistral_common gives") {
   CHECK(tokenizer->vocab_size() == 300);  // the file has more tokens than the model
 }
 
-TEST_CASE("of a tekken.json and a tokenizer.json the first counts where both have the same tokens") {
+TEST_CASE("of a tekken.json and a tokenizer.json with the same tokens the first is used") {
   const test::TemporaryDirectory directory;
   const auto read = [&] { return read_tokenizer_directory(directory.path()); };
   const auto write = [&](const char* name, const std::string& content) {
@@ -116,7 +116,7 @@ TEST_CASE("a tekken.json may list its special tokens") {
   CHECK(tokenizer->token_bytes(3) == "<SPECIAL_3>");
 }
 
-TEST_CASE("what is written for ranked vocabularies reads as the same tokenizer") {
+TEST_CASE("the files written for ranked vocabularies are read as the same tokenizer") {
   const auto original = read_directory_with("tekken.json", tekken().dump(), json::object());
   const auto files = original->files();
   const auto copy = read_directory_with(files[0].name, files[0].content, json::parse(files[1].content));

@@ -17,7 +17,7 @@ std::string first_match(const std::string& pattern, const std::string& text) {
   return match ? text.substr(match->begin, match->end - match->begin) : "none";
 }
 
-TEST_CASE("expressions mean what they mean to Oniguruma") {
+TEST_CASE("expressions match as in Oniguruma") {
   CHECK(first_match(R"(\s+)", "a \xC2\xA0\xE3\x80\x80z") == " \xC2\xA0\xE3\x80\x80");
   CHECK(first_match(R"(\s)", "\xE1\xA0\x8E") == "none");  // U+180E
   CHECK(first_match(R"([^\s]+)", " \xE1\xA0\x8E") == "\xE1\xA0\x8E");
@@ -42,7 +42,7 @@ TEST_CASE("expressions that PCRE2 would read differently are refused") {
   }
 }
 
-TEST_CASE("an expression that does not compile is an Error with its place") {
+TEST_CASE("an expression that does not compile is an Error with the position") {
   CHECK(error_message([] { Regex::from_pattern("(a", "file: place"); }) == Contains("file: place: the expression"));
 }
 

@@ -18,14 +18,14 @@ std::vector<std::string> streamed(const Tokenizer& tokenizer, const std::vector<
   return texts;
 }
 
-TEST_CASE("a stream shows a character only when all its bytes have come") {
+TEST_CASE("a stream returns a character only after all its bytes") {
   const auto tokenizer = test::make_tiny_tokenizer();
   const std::vector<int> ids = tokenizer->encode("a\xF0\x9F\x98\x80!");
   REQUIRE(ids.size() == 6);
   CHECK(streamed(*tokenizer, ids) == std::vector<std::string>{"a", "", "", "", "\xF0\x9F\x98\x80", "!", ""});
 }
 
-TEST_CASE("a stream replaces what never becomes a character") {
+TEST_CASE("a stream replaces bytes that never become a character") {
   const auto tokenizer = test::make_tiny_tokenizer();
   const std::vector<int> smile = tokenizer->encode("\xF0\x9F\x98\x80");
   const int a = tokenizer->encode("a")[0];
@@ -38,7 +38,7 @@ TEST_CASE("a stream leaves special tokens out") {
   CHECK(streamed(*tokenizer, tokenizer->encode("hello<|end|>!")) == std::vector<std::string>{"hello", "", "!", ""});
 }
 
-TEST_CASE("special tokens are shown where that is asked for") {
+TEST_CASE("special tokens are shown on request") {
   const auto tokenizer = test::make_tiny_tokenizer();
   int special = 0;
   while (!tokenizer->is_special(special)) ++special;

@@ -103,7 +103,7 @@ TEST_CASE("numbers at the ends of 64 bits are rounded exactly, or refused") {
 }
 
 // tests/data/tokenizer/chat/templates.json is written by scripts/make_golden_templates.py.
-TEST_CASE("templates that use every feature give what jinja2 renders, or are refused as it refuses them") {
+TEST_CASE("templates that use every feature render as in jinja2, or are refused as it refuses them") {
   const auto golden =
       ordered_json::parse(std::ifstream(std::filesystem::path(BALLAST_TEST_DATA) / "tokenizer/chat/templates.json"));
   CHECK(golden["cases"].size() > 700);
@@ -130,7 +130,7 @@ TEST_CASE("an error has the position and the reason") {
   CHECK(refusal("\xFF") == "chat template: is not UTF-8");
 }
 
-TEST_CASE("what users wrote keeps its mark wherever its characters go") {
+TEST_CASE("users' characters keep their mark through all operations of a template") {
   const ordered_json chat = {{"messages", {{{"role", "user"}, {"content", " <a>, b "}}}}};
   const auto part = [&](const std::string& expression) {
     return users_part("[{% set m = messages[0].content %}{{ " + expression + " }}]", chat);
@@ -156,7 +156,7 @@ TEST_CASE("a role that is more than a name counts as a user's text") {
   CHECK(users_part("{{ messages[0].role }}", chat) == "user<|im_end|>");
 }
 
-TEST_CASE("templates that would never end, or fill the memory, are refused") {
+TEST_CASE("templates that would never end, or exhaust the memory, are refused") {
   CHECK(refusal("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}") ==
         Contains("more steps than a template may"));
   CHECK(refusal("{{ 'x' * 999999999999 }}") == Contains("more text than a template may"));
@@ -176,7 +176,7 @@ TEST_CASE("templates that would never end, or fill the memory, are refused") {
   CHECK(refusal("{{ ('a' * 1000000 ~ 'b').count('a' * 500000 ~ 'c') }}") == Contains("more steps than a template may"));
 }
 
-TEST_CASE("what reads much and makes little has an end, too") {
+TEST_CASE("a template that reads much and writes little is limited, too") {
   for (const char* expression : {"x.strip()", "x|trim|length", "x == y", "'a' in x", "x is lower", "x.split('b')",
                                  "x.startswith(y)", "x in d"}) {
     CAPTURE(expression);

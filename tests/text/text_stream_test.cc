@@ -56,7 +56,7 @@ TEST_CASE("without stop strings every piece passes at once") {
   CHECK_FALSE(stream.stopped());
 }
 
-TEST_CASE("what may begin a stop string is held back until it is decided") {
+TEST_CASE("text that may begin a stop string is held back until this is decided") {
   Shown stream({"\nUser:"});
   CHECK(stream.push("Hello\nUs") == "Hello");
   CHECK(stream.push("ual") == "\nUsual");
@@ -100,7 +100,7 @@ TEST_CASE("an empty stop string is refused") {
   CHECK_THROWS_AS(TextStream({"a", ""}), Error);
 }
 
-TEST_CASE("a stop string is met in special tokens that are not shown, alone or with text around them") {
+TEST_CASE("a stop string matches special tokens that are not shown, alone or with text around them") {
   struct Case {
     std::string stop;
     std::string shown;
@@ -139,7 +139,7 @@ TEST_CASE("the stop string that is complete first ends the text, special tokens 
   CHECK(other.stopped());
 }
 
-TEST_CASE("a stop string is shown where that is asked for") {
+TEST_CASE("a stop string is shown on request") {
   Shown stream({"END"}, true);
   CHECK(stream.push("abE") == "ab");
   CHECK(stream.push("NDc") == "END");

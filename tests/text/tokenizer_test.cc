@@ -54,7 +54,7 @@ TEST_CASE("text becomes ids and ids become text") {
   CHECK(tokenizer->encode("").empty());
 }
 
-TEST_CASE("of a text that is too long no more is encoded than shows it") {
+TEST_CASE("a text is encoded only until it is known to be too long") {
   const auto tokenizer = make_tiny_tokenizer();
   const std::string text(8'000'000, 'a');
   const Ids ids = tokenizer->encode(text, {}, 64);
@@ -67,7 +67,7 @@ TEST_CASE("of a text that is too long no more is encoded than shows it") {
   CHECK(tokenizer->encode("hello", {}, 1) == Ids{kHello});
 }
 
-TEST_CASE("an expression that looks ahead to the end at every place ends a text that is too long for it") {
+TEST_CASE("matching of a text that takes too long ends with an error") {
   json tokenizer = tiny_tokenizer_json();
   const json split = {{"type", "Split"},
                       {"pattern", {{"Regex", R"(\d{1,3}(?=(?:\d{3})*\b))"}}},
@@ -80,7 +80,7 @@ TEST_CASE("an expression that looks ahead to the end at every place ends a text 
   CHECK(error_message([&] { made->encode(std::string(200'000, '1')); }) == Contains("takes too long"));
 }
 
-TEST_CASE("ids that no token has give nothing") {
+TEST_CASE("unknown ids decode to nothing") {
   const auto tokenizer = make_tiny_tokenizer();
   for (const int id : {-1, 262, 1 << 30}) {
     CHECK(tokenizer->token_bytes(id).empty());
@@ -88,7 +88,7 @@ TEST_CASE("ids that no token has give nothing") {
   }
 }
 
-TEST_CASE("every byte survives encoding and decoding") {
+TEST_CASE("encoding and decoding restores every byte") {
   const auto tokenizer = make_tiny_tokenizer();
   std::string text;
   for (char32_t c = 0; c < 0x3000; ++c) files::append_utf8(c, text);
@@ -103,7 +103,7 @@ TEST_CASE("the longest of the added tokens that begin at a place is taken") {
   CHECK(encode(tokenizer, "<|end|>hello") == Ids{kEnd, kHello});
 }
 
-TEST_CASE("lstrip and rstrip take white space along") {
+TEST_CASE("lstrip and rstrip include the adjacent white space") {
   CHECK(encode(with_added({{"content", "<t>"}, {"lstrip", true}}), "hello \n<t> hello") ==
         Ids{kHello, kAdded, kSpaceHello});
   CHECK(encode(with_added({{"content", "<t>"}, {"rstrip", true}}), "hello<t> \xC2\xA0 <t>") ==
@@ -119,7 +119,7 @@ TEST_CASE("a single_word token is not found within a word") {
   CHECK(encode(word, "zz\xC3\xA9").size() == 4);
 }
 
-TEST_CASE("a normalized token is found in normalized text, another one in the text as it came") {
+TEST_CASE("normalized tokens are matched in the normalized text, and others in the original text") {
   json tokenizer = with_added({{"content", "\xE1\xBB\x87"}, {"normalized", true}});
   tokenizer["normalizer"] = {{"type", "NFC"}};
   const std::string decomposed = "e\xCC\xA3\xCC\x82";
@@ -128,7 +128,7 @@ TEST_CASE("a normalized token is found in normalized text, another one in the te
   CHECK(encode(tokenizer, decomposed).size() == 3);
 }
 
-TEST_CASE("the configuration's tokens are found too") {
+TEST_CASE("tokens of tokenizer_config.json are found, too") {
   const json decoder = {{"262", {{"content", "<x>"}, {"special", true}}}};
   const json config = {{"added_tokens_decoder", decoder},
                        {"eos_token", {{"content", "<x>"}}},
@@ -221,13 +221,13 @@ TEST_CASE("wrong types anywhere in the file are an Error") {
   CHECK(refusal(tiny_tokenizer_json(), {{"chat_template", 5}}) == Contains("tokenizer_config.json: chat_template"));
 }
 
-TEST_CASE("merges may be written as pairs") {
+TEST_CASE("merges may be stored as pairs") {
   json tokenizer = tiny_tokenizer_json();
   tokenizer["model"]["merges"] = json::array({{"h", "e"}, {"l", "l"}, {"he", "ll"}, {"hell", "o"}});
   CHECK(encode(tokenizer, "hello") == Ids{kHello});
 }
 
-TEST_CASE("a tokenizer gives back the files that it was read from") {
+TEST_CASE("a tokenizer returns the files that it was read from") {
   const json config = {{"eos_token", "<|end|>"}, {"anything", {1, 2}}};
   const auto tokenizer = make_tiny_tokenizer(tiny_tokenizer_json(), config);
   REQUIRE(tokenizer->files().size() == 2);
@@ -237,14 +237,14 @@ TEST_CASE("a tokenizer gives back the files that it was read from") {
   CHECK(json::parse(tokenizer->files()[1].content) == config);
 }
 
-TEST_CASE("a directory without a tokenizer gives none, one with another kind names it") {
+TEST_CASE("a directory without a tokenizer has none, and an unsupported kind is named") {
   const test::TemporaryDirectory directory;
   CHECK(read_tokenizer_directory(directory.path()) == nullptr);
   std::ofstream(directory.path() / "tekken.json") << "x";
   CHECK(error_message([&] { read_tokenizer_directory(directory.path()); }) == Contains("tekken.json: "));
 }
 
-TEST_CASE("a directory's files belong together, config.json names bos and eos where they do not") {
+TEST_CASE("the files of a directory are combined, and config.json names bos and eos if they do not") {
   const test::TemporaryDirectory directory;
   std::ofstream(directory.path() / "tokenizer.json") << tiny_tokenizer_json();
   std::ofstream(directory.path() / "chat_template.jinja") << "template";
@@ -268,7 +268,7 @@ TEST_CASE("a token that is null in tokenizer_config.json is absent, even if conf
   CHECK(tokenizer->special_tokens() == json{{"eos_token", "<|end|>"}});
 }
 
-TEST_CASE("special tokens have the names that the files give them") {
+TEST_CASE("special tokens have the names of the files") {
   const test::TemporaryDirectory directory;
   std::ofstream(directory.path() / "tokenizer.json") << tiny_tokenizer_json();
   std::ofstream(directory.path() / "tokenizer_config.json")
@@ -285,7 +285,7 @@ TEST_CASE("special tokens have the names that the files give them") {
   CHECK(tokenizer->eos() == kEnd);
 }
 
-TEST_CASE("templates in files of their own go before the configuration's, a processor's after it") {
+TEST_CASE("separate template files have precedence over the configuration's template, and that over a processor's") {
   const test::TemporaryDirectory directory;
   const auto read = [&] { return read_tokenizer_directory(directory.path()); };
   std::ofstream(directory.path() / "tokenizer.json") << tiny_tokenizer_json();
@@ -306,7 +306,7 @@ TEST_CASE("templates in files of their own go before the configuration's, a proc
   CHECK(read()->chat_template() == "f");
 }
 
-TEST_CASE("a template that is broken, or no text, is refused with its file") {
+TEST_CASE("an invalid template, or one that is not text, is refused with its file") {
   const test::TemporaryDirectory directory;
   std::ofstream(directory.path() / "tokenizer.json") << tiny_tokenizer_json();
   for (const char* content : {"x", "[]", R"({"chat_template": 3})", R"({"chat_template": [{"name": "a"}]})"}) {
@@ -315,7 +315,7 @@ TEST_CASE("a template that is broken, or no text, is refused with its file") {
   }
 }
 
-TEST_CASE("a second token with the text of another one loads, and a text becomes the first") {
+TEST_CASE("two tokens with the same text are loaded, and a text becomes the first") {
   json tokenizer = tiny_tokenizer_json();
   tokenizer["added_tokens"].push_back({{"id", 262}, {"content", "<|end|>"}, {"special", true}, {"normalized", false}});
   const auto made = make_tiny_tokenizer(tokenizer);
@@ -333,7 +333,7 @@ TEST_CASE("a second token with the text of another one loads, and a text becomes
   CHECK(refusal_of({{"x", {{"same_as", 5}}}}) == Contains("\"x\" cannot be a token's id"));
 }
 
-TEST_CASE("a tokenizer takes another chat template for its own ones, and works without its files") {
+TEST_CASE("a tokenizer accepts another chat template, also without its files") {
   const json named = {
       {"chat_template", {{{"name", "default"}, {"template", "a"}}, {{"name", "tool_use"}, {"template", "b"}}}}};
   const std::unique_ptr<Tokenizer> tokenizer = make_tiny_tokenizer(tiny_tokenizer_json(), named);

@@ -33,7 +33,7 @@ std::vector<int> encode(const json& model, std::size_t window, const std::string
   return ids;
 }
 
-TEST_CASE("a long piece that is searched window by window is cut as one that is searched at once") {
+TEST_CASE("a long piece that is searched window by window is split as one that is searched at once") {
   std::mt19937 random(5);
   for (unsigned seed = 0; seed < 30; ++seed) {
     const json model = random_model(seed);
@@ -46,7 +46,7 @@ TEST_CASE("a long piece that is searched window by window is cut as one that is 
   }
 }
 
-TEST_CASE("a run of unknown characters stays one token over the windows of a long piece") {
+TEST_CASE("a run of unknown characters stays one token across the windows of a long piece") {
   const json model = {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", json::array({{"?", 0.0}, {"a", -1.0}})}};
   const std::string piece = "aa" + std::string(1000, 'x') + "a";
   CHECK(encode(model, 8, piece) == std::vector<int>{1, 1, 0, 1});

@@ -18,7 +18,7 @@ Evaluation with_divergence() {
   return evaluation;
 }
 
-TEST_CASE("positions are shown as ranges, with the reference where there is one") {
+TEST_CASE("positions are shown as ranges, with the reference if there is one") {
   Evaluation evaluation = with_divergence();
   evaluation.positions = {{.first = 0, .last = 0, .tokens = 2, .ppl = 40, .reference_ppl = 30, .kl_mean = 0.5},
                           {.first = 2, .last = 3, .tokens = 4, .ppl = 10, .reference_ppl = 9, .kl_mean = 0.125}};

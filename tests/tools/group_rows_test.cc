@@ -14,7 +14,7 @@ GroupRow row(const std::string& name, const std::string& format, std::size_t col
   return made;
 }
 
-TEST_CASE("rows that differ in the number of columns in 16 bits become one with a range") {
+TEST_CASE("rows that differ only in the number of 16-bit columns become one row with a range") {
   std::vector<GroupRow> rows;
   for (std::size_t columns = 0; columns < 40; ++columns) {
     const std::string ending = columns == 0 ? "" : " + " + std::to_string(columns) + " columns f16";
@@ -33,7 +33,7 @@ TEST_CASE("rows that differ in the number of columns in 16 bits become one with 
   CHECK(left_out_text(81, 81).empty());
 }
 
-TEST_CASE("formats of one name become one row where a screen does not hold them") {
+TEST_CASE("formats of one name become one row if they do not fit the screen") {
   std::vector<GroupRow> rows;
   for (int name = 0; name < 10; ++name) {
     for (const int bits : {8, 4, 6}) {
@@ -48,7 +48,7 @@ TEST_CASE("formats of one name become one row where a screen does not hold them"
   CHECK(condensed({rows.begin(), rows.begin() + 24}).size() == 24);
 }
 
-TEST_CASE("a table is never longer than a screen, and nothing is lost from its sums") {
+TEST_CASE("a table is never longer than a screen, and its sums include everything") {
   std::vector<GroupRow> rows;
   for (std::size_t i = 0; i < 100; ++i) rows.push_back(row("m" + std::to_string(i), "int8", 0, 1 + i % 37));
   const std::vector<GroupRow> shown = condensed(rows);

@@ -7,7 +7,7 @@
 namespace ballast::tools {
 namespace {
 
-TEST_CASE("memory for experts is a size, all of them without it, and never nothing") {
+TEST_CASE("memory for experts is a size above 0, and without it all experts are in memory") {
   CHECK(model_options({.expert_memory = ""}, {}, true).expert_bytes == 0);
   CHECK(!model_options({}, {}, true).tell);
   CHECK(model_options({}, {}, false).tell);

@@ -104,7 +104,7 @@ TEST_CASE("the line never reaches the last column, however narrow the terminal")
   }
 }
 
-TEST_CASE("odd counts do no harm, and a name with control characters stays on its line") {
+TEST_CASE("unusual counts are shown, and a name with control characters stays on its line") {
   FakeScreen screen;
   ProgressBar bar(screen.terminal());
   bar.update("a", 7, 3);

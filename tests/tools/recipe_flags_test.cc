@@ -18,7 +18,7 @@ TEST_CASE("without flags the recipe is the scheme's") {
   CHECK(recipe_json(recipe_from_flags(flags)) == recipe_json(recipe_for_scheme("w4a16")));
 }
 
-TEST_CASE("flags change what they name and nothing else") {
+TEST_CASE("flags change only the fields that they name") {
   RecipeFlags flags;
   flags.bits = 4;
   flags.group_size = "channel";
@@ -54,7 +54,7 @@ TEST_CASE("scales of 8 bits are for groups") {
   CHECK_THROWS_AS(recipe_from_flags(flags), UsageError);
 }
 
-TEST_CASE("flags override a recipe file, and their exceptions come first") {
+TEST_CASE("flags override a recipe file, and their format overrides come first") {
   const std::filesystem::path file = std::filesystem::temp_directory_path() / "ballast_recipe_flags_test.json";
   Recipe written = recipe_for_scheme("w4a16");
   written.overrides = {{"proj", parse_format("int8-g32")}};
@@ -73,7 +73,7 @@ TEST_CASE("flags override a recipe file, and their exceptions come first") {
   CHECK(recipe_json(recipe) == recipe_json(written));
 }
 
-TEST_CASE("shares are none or per cent") {
+TEST_CASE("shares are " none " or percentages") {
   CHECK(parse_share("--outliers", "none", 50) == 0);
   CHECK(parse_share("--outliers", "0%", 50) == 0);
   CHECK(parse_share("--outliers", "1.5%", 50) == doctest::Approx(0.015));
@@ -84,7 +84,7 @@ TEST_CASE("shares are none or per cent") {
   }
 }
 
-TEST_CASE("a share of inputs in 16 bits leaves formats to be chosen") {
+TEST_CASE("formats are still chosen if a share of inputs in 16 bits is given") {
   RecipeFlags flags;
   flags.int16_activation_fraction = "30%";
   const Recipe recipe = recipe_from_flags(flags);
@@ -92,14 +92,14 @@ TEST_CASE("a share of inputs in 16 bits leaves formats to be chosen") {
   CHECK(recipe.target_bytes == Recipe::kNaturalSize);
 }
 
-TEST_CASE("exceptions without a pattern, with a broken one or with an unknown format are refused") {
+TEST_CASE("format overrides without a pattern, with an invalid one or with an unknown format are refused") {
   for (const char* text : {"", "down_proj", "=bf16", "a(=bf16", "a=int3", "a="}) {
     CAPTURE(text);
     CHECK_THROWS_AS(parse_format_override(text), UsageError);
   }
 }
 
-TEST_CASE("flags that a scheme has no use for are refused") {
+TEST_CASE("flags that do not apply to a scheme are refused") {
   RecipeFlags bits;
   bits.scheme = "bf16";
   bits.bits = 4;
@@ -124,7 +124,7 @@ TEST_CASE("flags that a scheme has no use for are refused") {
   CHECK_THROWS_AS(recipe_from_flags(missing), Error);
 }
 
-TEST_CASE("numbers are checked as a whole, to their last character") {
+TEST_CASE("numbers are checked to their last character") {
   CHECK(whole_number(1, 8)("8") == "");
   for (const char* text : {"", "0", "9", "-1", "1x", " 1", "1.5", "99999999999999999999"}) {
     CAPTURE(text);

@@ -13,7 +13,7 @@
 namespace ballast::tools {
 namespace {
 
-TEST_CASE("schemes, sizes and files become recipes under names of their own") {
+TEST_CASE("schemes, sizes and files become recipes with separate names") {
   const test::TemporaryDirectory directory;
   const auto file = test::write_file(directory / "five bits.json", R"({"scheme": "w4a16", "linears": "int5-g32"})");
   const std::vector<SweepRecipe> recipes =
@@ -31,7 +31,7 @@ TEST_CASE("schemes, sizes and files become recipes under names of their own") {
   CHECK(recipes[3].conversion.recipe.linears.bits == 5);
 }
 
-TEST_CASE("without flags the sizes are spread over what a model of so many weights can take") {
+TEST_CASE("without flags the sizes are spread over the possible sizes of the model") {
   CHECK(sweep_recipes({}).empty());
   for (const std::uint64_t weights : {std::uint64_t{1'000'000}, std::uint64_t{134'515'008}}) {
     std::set<std::string> names;
@@ -61,7 +61,7 @@ TEST_CASE("a preset sets the rounding of schemes, but not of recipes in files") 
   for (const SweepRecipe& recipe : recipes) CHECK(recipe.conversion.calibration.samples == best.samples);
 }
 
-TEST_CASE("flags that mean nothing are wrong usage, a bad file is a failure") {
+TEST_CASE("invalid flags are wrong usage, and a bad file is a failure") {
   CHECK_THROWS_AS(sweep_recipes({.schemes = {"w3a3"}}), UsageError);
   CHECK_THROWS_AS(sweep_recipes({.schemes = {"w8a8@"}}), UsageError);
   CHECK_THROWS_AS(sweep_recipes({.schemes = {"w3a3@92MB"}}), UsageError);

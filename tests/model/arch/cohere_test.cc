@@ -33,7 +33,7 @@ TEST_CASE("Cohere's halves share one LayerNorm without bias, and its logits are 
   CHECK(test::attention_of(described(config_of("cohere"))).window == 0);
 }
 
-TEST_CASE("layers of Cohere2 with a window rotate, the others see everything and do not") {
+TEST_CASE("layers of Cohere2 with a window rotate; the others have full attention and do not rotate") {
   const auto check = [](const json& config, const std::vector<bool>& sliding, std::size_t window) {
     const ModelSpec spec = described(config);
     for (std::size_t layer = 0; layer < sliding.size(); ++layer) {

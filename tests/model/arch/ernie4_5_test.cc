@@ -21,7 +21,7 @@ TEST_CASE("ERNIE 4.5 has the defaults of its configuration class") {
   CHECK(test::attention_of(test::described(test::with_field(kConfig, "head_dim", nullptr))).head_size == 8);
 }
 
-TEST_CASE("ERNIE 4.5's biases are all there or none") {
+TEST_CASE("ERNIE 4.5 has all biases or none") {
   for (const bool flag : {false, true}) {
     const BiasSpec biases = test::described(test::with_field(kConfig, "use_bias", flag)).biases;
     for (const bool bias : {biases.query, biases.key, biases.value, biases.attention_output, biases.up, biases.down}) {

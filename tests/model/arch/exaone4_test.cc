@@ -28,7 +28,7 @@ TEST_CASE("an EXAONE 4 without windows rotates in all layers") {
   }
 }
 
-TEST_CASE("K-EXAONE normalizes what is read, and its layers but the first have DeepSeek-V3's experts") {
+TEST_CASE("K-EXAONE has input norms, and all of its layers but the first have DeepSeek-V3's experts") {
   nlohmann::json config = test::with_field(kConfig, "model_type", "exaone_moe");
   config.update({{"num_experts", 6}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 8}});
   const ModelSpec spec = test::described(config);

@@ -47,7 +47,7 @@ TEST_CASE("Gemma 4 scales no score, normalizes queries, keys and values, and sca
   CHECK(described(with_field(kConfig, "final_logit_softcapping", 30.0)).logit_cap == 30.0);
 }
 
-TEST_CASE("every sixth layer of Gemma 4, and the last, sees everything, with larger heads of which a quarter turns") {
+TEST_CASE("every sixth layer of Gemma 4, and the last, has full attention with larger heads, a quarter rotated") {
   const ModelSpec spec = described(kConfig);
   for (std::size_t layer = 0; layer < 7; ++layer) {
     CAPTURE(layer);
@@ -69,7 +69,7 @@ TEST_CASE("every sixth layer of Gemma 4, and the last, sees everything, with lar
   CHECK(frequencies[64] == 0.0);
 }
 
-TEST_CASE("values of Gemma 4's layers that see everything may be the keys, of which there are fewer then") {
+TEST_CASE("in Gemma 4's full-attention layers the values may be the keys, with fewer key heads") {
   const ModelSpec spec = described(with_field(kConfig, "attention_k_eq_v", true));
   CHECK(!spec.layers[0].attention()->values_are_keys);
   CHECK(spec.layers[0].attention()->kv_heads == 4);
@@ -85,14 +85,14 @@ TEST_CASE("values of Gemma 4's layers that see everything may be the keys, of wh
   CHECK(listed.layers[6].attention()->kv_heads == 4);
 }
 
-TEST_CASE("a Gemma 4 that reads images, too, is its text model") {
+TEST_CASE("a multimodal Gemma 4 is read as its text model") {
   const json config = {{"model_type", "gemma4"}, {"text_config", kConfig}};
   CHECK(described(config).layers.size() == 7);
   CHECK(described(with_field(config, "dtype", "bfloat16")).embedding_scale == 5.65625);
   CHECK(!described(with_field(config, "tie_word_embeddings", false)).tied_embeddings);
 }
 
-TEST_CASE("the last layers of Gemma 4 may read keys and values of the last one of their type before them") {
+TEST_CASE("the last layers of Gemma 4 may read keys and values of the last earlier layer of their type") {
   json config = with_field(kConfig, "num_kv_shared_layers", 3);
   config["layer_types"] = {"full_attention",    "sliding_attention", "full_attention", "sliding_attention",
                            "sliding_attention", "sliding_attention", "full_attention"};
@@ -123,7 +123,7 @@ TEST_CASE("the last layers of Gemma 4 may read keys and values of the last one o
         "config.json: per_layer_config: gives layers that share keys and values other sizes of them");
 }
 
-TEST_CASE("each layer of Gemma 4 may get something of the token itself") {
+TEST_CASE("each layer of Gemma 4 may have its own input of a token") {
   json config = with_field(kConfig, "hidden_size_per_layer_input", 16);
   config["vocab_size_per_layer_input"] = 10;
   config["rms_norm_eps"] = 1e-5;
@@ -168,7 +168,7 @@ TEST_CASE("a mixture of Gemma 4 has experts in parallel with each MLP, with sepa
         "config.json: top_k_experts: is more than the number of experts");
 }
 
-TEST_CASE("what of Gemma 4 is not supported is refused by field") {
+TEST_CASE("Gemma 4's settings that are not supported are refused by field") {
   CHECK(refusal("use_bidirectional_attention", "all") ==
         "config.json: use_bidirectional_attention: is not supported for text");
   CHECK(refusal("use_bidirectional_attention", "vision") == "no error");

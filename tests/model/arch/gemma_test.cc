@@ -47,7 +47,7 @@ TEST_CASE("Gemma's gains are stored minus one, and embeddings scaled by a root i
   }
 }
 
-TEST_CASE("what the first Gemmas call gelu is the approximation") {
+TEST_CASE("gelu in the first Gemma configurations means the tanh approximation") {
   CHECK(test::mlp_of(described(with_field(config_of("gemma"), "hidden_act", "gelu"))).activation ==
         Activation::kGeluTanh);
 }
@@ -63,7 +63,7 @@ void check_layers(const json& config, const std::vector<bool>& sliding, std::siz
   }
 }
 
-TEST_CASE("Gemma 2 caps scores and logits, and every second layer sees everything") {
+TEST_CASE("Gemma 2 caps scores and logits, and every second layer has full attention") {
   const ModelSpec spec = described(config_of("gemma2"));
   CHECK(spec.post_norms);
   CHECK(spec.context_length == 8192);
@@ -79,7 +79,7 @@ TEST_CASE("Gemma 2 caps scores and logits, and every second layer sees everythin
         "config.json: attn_logit_softcapping: must be positive");
 }
 
-TEST_CASE("VaultGemma is Gemma 2 without norms of what attention and MLP return") {
+TEST_CASE("VaultGemma is Gemma 2 without output norms of attention and MLP") {
   const ModelSpec spec = described(config_of("vaultgemma"));
   ModelSpec gemma2 = described(config_of("gemma2"));
   CHECK(!spec.post_norms);
@@ -132,7 +132,7 @@ TEST_CASE("both generations of Gemma 3's configurations rotate the two types of 
   check_layers(now, {true, true, true, true, true, false, true}, 4096, 2e4, 1e6);
 }
 
-TEST_CASE("a Gemma 3 that reads images, too, is its text model, under any of the names that it is stored with") {
+TEST_CASE("a multimodal Gemma 3 is read as its text model, under any of its tensor names") {
   const test::Golden golden = test::read_golden("gemma3_text");
   const test::TinyModel text = test::read_model(test::golden_model("gemma3_text"));
   for (const std::string prefix : {"model.", "model.language_model.", "language_model.model."}) {
@@ -165,7 +165,7 @@ TEST_CASE("fields that a Gemma 3 with images omits have the defaults of its conf
   CHECK(test::refusal_of_field(config, "text_config", nullptr) == "config.json: text_config: missing");
 }
 
-TEST_CASE("Gemma 3 that sees both ways shares its window out to both sides and may lack a head") {
+TEST_CASE("a bidirectional Gemma 3 divides its window between both sides and may lack a head") {
   json config = with_field(config_of("gemma3_text"), "use_bidirectional_attention", true);
   config["sliding_window"] = 512;
   const ModelSpec with_head = described(config);

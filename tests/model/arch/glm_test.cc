@@ -38,7 +38,7 @@ TEST_CASE("GLM rotates half of each head, with biases on queries, keys and value
   }
 }
 
-TEST_CASE("glm4 alone has norms of what attention and MLP return") {
+TEST_CASE("only glm4 has output norms of attention and MLP") {
   CHECK(!described(config_of("glm")).post_norms);
   CHECK(described(config_of("glm4")).post_norms);
 }

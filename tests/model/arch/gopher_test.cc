@@ -9,7 +9,7 @@ const nlohmann::json kConfig = {{"model_type", "gopher"},   {"num_hidden_layers"
                                 {"num_attention_heads", 4}, {"intermediate_size", 40},      {"vocab_size", 10},
                                 {"num_key_value_heads", 2}, {"max_position_embeddings", 32}};
 
-TEST_CASE("Gopher's block has RMSNorms in front, a plain MLP and biases on every linear") {
+TEST_CASE("Gopher's block has input RMSNorms, a plain MLP and biases on every linear") {
   const ModelSpec spec = test::described(kConfig);
   CHECK(spec.layout == BlockLayout::kPreNorm);
   CHECK(spec.norm.kind == NormSpec::Kind::kRms);

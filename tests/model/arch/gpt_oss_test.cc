@@ -35,7 +35,7 @@ std::string refusal(const char* field, const json& value) {
   return test::refusal_of_field(kConfig, field, value);
 }
 
-TEST_CASE("gpt-oss has a logit of each head's own, limits, and biases everywhere") {
+TEST_CASE("gpt-oss has a sink logit for each head, limits, and biases everywhere") {
   const ModelSpec spec = test::described(kConfig);
   CHECK(spec.context_length == 131072);
   CHECK(spec.norm.epsilon == 1e-5);
@@ -193,7 +193,7 @@ TEST_CASE("experts in MXFP4 are decoded to their values") {
   CHECK(test::run_at_once(packed, ids) == test::run_at_once(plain, ids));
 }
 
-TEST_CASE("an MXFP4 scale that is not a number, and tensors that do not fit each other, are named") {
+TEST_CASE("an MXFP4 scale that is NaN, and tensors of contradictory shapes, are named in the error") {
   const test::TemporaryDirectory directory;
   CHECK(test::error_message([&] { Model(write_model(directory / "nan", true, 255)); }) ==
         test::Contains("mlp.experts.gate_up_proj_scales: the scale of block 0 is not finite"));

@@ -10,7 +10,7 @@ namespace ballast::model::granite_test {
 const nlohmann::json kConfig = {{"model_type", "granite"},  {"num_hidden_layers", 2},  {"hidden_size", 32},
                                 {"num_attention_heads", 4}, {"intermediate_size", 40}, {"vocab_size", 10}};
 
-TEST_CASE("Granite's factors scale embeddings, scores, what is added to the stream, and divide the logits") {
+TEST_CASE("Granite's factors multiply embeddings, scores and additions to the stream, and divide the logits") {
   nlohmann::json config = kConfig;
   config["embedding_multiplier"] = 12.0;
   config["attention_multiplier"] = 0.015625;
@@ -23,7 +23,7 @@ TEST_CASE("Granite's factors scale embeddings, scores, what is added to the stre
   CHECK(spec.logit_scale == 0.125);
 }
 
-TEST_CASE("a Granite of which nothing is said has factors of 1, that of the scores too") {
+TEST_CASE("Granite's factors are 1 by default, that of the scores too") {
   const ModelSpec spec = test::described(kConfig);
   CHECK(spec.embedding_scale == 1.0);
   CHECK(test::attention_of(spec).scale == 1.0);
@@ -65,7 +65,7 @@ TEST_CASE("some of Granite's mixtures have a shared MLP and experts") {
   CHECK(test::mlp_of(test::described(config)).experts->shared_size == 0);
 }
 
-TEST_CASE("HyperCLOVA X normalizes what is returned and multiplies the logits") {
+TEST_CASE("HyperCLOVA X has output norms and multiplies the logits") {
   nlohmann::json config = test::with_field(kConfig, "model_type", "hyperclovax");
   config["logits_scaling"] = 0.25;
   const ModelSpec spec = test::described(config);

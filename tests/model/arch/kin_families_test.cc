@@ -117,7 +117,7 @@ json beside_images(const char* model_type, json text) {
   return {{"model_type", model_type}, {"text_config", std::move(text)}, {"tie_word_embeddings", false}};
 }
 
-TEST_CASE("families that bring only names compute what the reference does") {
+TEST_CASE("families that differ only in names and settings give the logits of the reference") {
   for (const json& config : {small_config("cwm"),
                              small_config("internlm3"),
                              small_config("iquestcoder"),

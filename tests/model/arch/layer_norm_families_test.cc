@@ -27,7 +27,7 @@ void check_biases_everywhere(const ModelSpec& spec) {
   }
 }
 
-TEST_CASE("GPT-2 has learned positions, a tied head and an MLP of four times the width when nothing is said") {
+TEST_CASE("GPT-2 has learned positions, a tied head and an MLP of four times the width by default") {
   const ModelSpec spec = described(kGpt2Config);
   check_biases_everywhere(spec);
   CHECK(spec.learned_positions);
@@ -63,7 +63,7 @@ TEST_CASE("GPT-NeoX adds attention and MLP in parallel and rotates a quarter of 
   CHECK(described(with_field(kNeoxConfig, "rotary_emb_base", 500)).layers[0].attention()->rope->theta == 500.0);
 }
 
-TEST_CASE("BERT sees both ways, has norms after the residual and a head that restores words") {
+TEST_CASE("BERT is bidirectional, has norms after the residual and a head that predicts masked words") {
   const ModelSpec spec = described(kBertConfig);
   check_biases_everywhere(spec);
   CHECK(spec.layout == BlockLayout::kPostNorm);

@@ -88,7 +88,7 @@ TEST_CASE("InternLM 3 names its biases in two ways, and stretches no text within
   CHECK(test::described(test::with_field(config, "bias", true)).biases.down);
 }
 
-TEST_CASE("IQuest-Coder is a Llama that refuses what it has fields for and Llama does not do") {
+TEST_CASE("IQuest-Coder is a Llama, and its additional settings are refused") {
   const nlohmann::json config = config_of("iquestcoder");
   CHECK(test::attention_of(test::described(config)).head_size == 12);
   CHECK(test::refusal_of_field(config, "clip_qkv", 8.0) == "config.json: clip_qkv: is not supported");

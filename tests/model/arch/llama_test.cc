@@ -73,7 +73,7 @@ TEST_CASE("heads that do not divide are refused by field") {
         "config.json: head_dim: makes 7 of a head's 7 channels rotate; it must be an even number");
 }
 
-TEST_CASE("a size that is none is refused by field") {
+TEST_CASE("an invalid size is refused by field") {
   for (const char* field : {"num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads",
                             "head_dim", "intermediate_size", "vocab_size", "max_position_embeddings"}) {
     CAPTURE(field);
@@ -100,7 +100,7 @@ TEST_CASE("other fields of a wrong type are refused by field") {
   CHECK(refusal("rope_scaling", 3) == "config.json: rope_scaling: must be an object, is 3");
 }
 
-TEST_CASE("an architecture that is not known is refused with those that are") {
+TEST_CASE("an unknown architecture is refused, and the error lists the known ones") {
   CHECK(error_message([] { architecture_for_model_type("mamba", "config.json"); }) ==
         Contains("config.json: architecture 'mamba' is not supported; supported: llama, mistral, qwen2"));
   CHECK(error_message([] { architecture_for_gguf("", "m.gguf"); }) ==

@@ -48,7 +48,7 @@ TEST_CASE("a Ministral 3 without RoPE scaling parameters is refused") {
         "config.json: rope_parameters.llama_4_scaling_beta: missing");
 }
 
-TEST_CASE("of a Mistral 3 that also sees the text model is read, whichever it is") {
+TEST_CASE("a multimodal Mistral 3 is read as its text model, of any type") {
   json config = {{"model_type", "mistral3"}, {"text_config", kConfig}, {"vision_config", {{"hidden_size", 16}}}};
   CHECK(test::attention_of(test::described(config)).query_growth);
   CHECK(!test::described(config).tied_embeddings);

@@ -26,7 +26,7 @@ std::vector<double> thetas(const json& config) {
   return layers;
 }
 
-TEST_CASE("ModernBERT sees both ways, and its first block alone has no norm before attention") {
+TEST_CASE("ModernBERT is bidirectional, and only its first block has no norm before attention") {
   const ModelSpec spec = described(kConfig);
   CHECK(!spec.causal);
   CHECK(spec.layout == BlockLayout::kPreNorm);
@@ -47,7 +47,7 @@ TEST_CASE("ModernBERT sees both ways, and its first block alone has no norm befo
   }
 }
 
-TEST_CASE("ModernBERT's windows reach half of local_attention to both sides, but in every third layer") {
+TEST_CASE("ModernBERT's windows extend by half of local_attention to both sides, except in every third layer") {
   using Windows = std::vector<std::size_t>;
   CHECK(windows(kConfig) == Windows{0, 65, 65, 0});
   CHECK(windows(with_field(kConfig, "local_attention", 7)) == Windows{0, 4, 4, 0});

@@ -8,7 +8,7 @@ namespace ballast::model::nanochat_test {
 const nlohmann::json kConfig = {{"model_type", "nanochat"}, {"num_hidden_layers", 2},  {"hidden_size", 32},
                                 {"num_attention_heads", 4}, {"intermediate_size", 40}, {"vocab_size", 10}};
 
-TEST_CASE("nanochat's norms have no gains, and its heads rotate backwards before theirs") {
+TEST_CASE("nanochat's norms have no gains, and its heads are rotated backwards before their norm") {
   const ModelSpec spec = test::described(kConfig);
   CHECK(!spec.norm.gain);
   CHECK(spec.embedding_norm);

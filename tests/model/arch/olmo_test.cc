@@ -10,7 +10,7 @@ const nlohmann::json kConfig = {{"model_type", "olmo2"},    {"num_hidden_layers"
                                 {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"intermediate_size", 40},
                                 {"vocab_size", 10}};
 
-TEST_CASE("OLMo 2 normalizes what attention and MLP return, and all queries and all keys together") {
+TEST_CASE("OLMo 2 has output norms of attention and MLP, and norms over all queries and over all keys") {
   const ModelSpec spec = test::described(kConfig);
   CHECK(spec.layout == BlockLayout::kOutputNorm);
   CHECK(spec.has_final_norm());

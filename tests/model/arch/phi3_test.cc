@@ -31,7 +31,7 @@ std::string refusal_of_scaling(const char* field, const json& value) {
   return test::error_message([&] { described(config); });
 }
 
-TEST_CASE("Phi-3 has no biases, a window in every layer or none, and a context of 4,096 when nothing is said") {
+TEST_CASE("Phi-3 has no biases, a window in every layer or none, and a context of 4,096 by default") {
   const ModelSpec spec = described(kConfig);
   CHECK(spec.layout == BlockLayout::kPreNorm);
   CHECK(spec.norm.epsilon == 1e-5);
@@ -127,7 +127,7 @@ TEST_CASE("a model uses LongRoPE's long factors for all tokens if sequences exce
         test::Contains("has no context of 33 tokens; its longest is 32"));
 }
 
-TEST_CASE("families whose texts LongRoPE does not end refuse it") {
+TEST_CASE("a family that does not stretch by LongRoPE refuses it") {
   json config = with_field(stretched(), "model_type", "llama");
   config.erase("partial_rotary_factor");
   CHECK(test::error_message([&] { described(config); }) ==

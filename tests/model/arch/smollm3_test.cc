@@ -34,7 +34,7 @@ TEST_CASE("every fourth layer of SmolLM3 does not rotate unless a list or an int
         std::vector{false, true, false, false, true});
 }
 
-TEST_CASE("SmolLM3 has windows only where they are used: in layers that do not rotate, or of the type") {
+TEST_CASE("SmolLM3 has windows only if they are enabled, in layers that do not rotate or of the given type") {
   using Windows = std::vector<std::size_t>;
   json config = with_field(kConfig, "sliding_window", 7);
   CHECK(windows(config) == Windows{0, 0, 0, 0, 0});
@@ -57,7 +57,7 @@ TEST_CASE("SmolLM3 has the defaults of its configuration class") {
   CHECK(spec.tied_embeddings);
 }
 
-TEST_CASE("SmolLM3's settings that make no sense are refused by field") {
+TEST_CASE("invalid settings of SmolLM3 are refused by field") {
   CHECK(test::refusal_of_field(kConfig, "no_rope_layers", {1, 0}) ==
         "config.json: no_rope_layers: has 2 entries for 5 layers");
   CHECK(test::refusal_of_field(kConfig, "no_rope_layers", {1, 0, 2, 1, 1}) ==

@@ -41,7 +41,7 @@ TEST_CASE("a StableLM may normalize each head of queries and keys with gains of 
   CHECK(test::attention_of(spec).query_key_norm->kind == HeadNormSpec::Kind::kLayer);
 }
 
-TEST_CASE("gains that a checkpoint keeps head by head are read as one row") {
+TEST_CASE("gains that a checkpoint stores head by head are read as one row") {
   nlohmann::json config = kConfig;
   config.update({{"hidden_size", 32}, {"num_attention_heads", 4}, {"num_key_value_heads", 1}, {"qk_layernorm", true}});
   config["partial_rotary_factor"] = 0.5;

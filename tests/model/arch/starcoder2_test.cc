@@ -11,7 +11,7 @@ using test::with_field;
 const nlohmann::json kConfig = {{"model_type", "starcoder2"}, {"num_hidden_layers", 2},  {"hidden_size", 32},
                                 {"num_attention_heads", 4},   {"intermediate_size", 40}, {"vocab_size", 10}};
 
-TEST_CASE("StarCoder2 has LayerNorms, a plain MLP, biases and two key and value heads when nothing is said") {
+TEST_CASE("StarCoder2 has LayerNorms, a plain MLP, biases and two key and value heads by default") {
   const ModelSpec spec = described(kConfig);
   CHECK(spec.layout == BlockLayout::kPreNorm);
   CHECK(spec.norm.kind == NormSpec::Kind::kLayer);
@@ -26,14 +26,14 @@ TEST_CASE("StarCoder2 has LayerNorms, a plain MLP, biases and two key and value 
   }
 }
 
-TEST_CASE("StarCoder2's biases are all there or none") {
+TEST_CASE("StarCoder2 has all biases or none") {
   const BiasSpec biases = described(with_field(kConfig, "use_bias", false)).biases;
   for (const bool bias : {biases.query, biases.key, biases.value, biases.attention_output, biases.up, biases.down}) {
     CHECK(!bias);
   }
 }
 
-TEST_CASE("StarCoder2's window holds for every layer and is none when nothing is said") {
+TEST_CASE("StarCoder2's window applies to every layer, and by default there is no window") {
   CHECK(test::attention_of(described(kConfig)).window == 0);
   CHECK(described(with_field(kConfig, "sliding_window", 9)).layers[1].attention()->window == 9);
   CHECK(test::refusal_of_field(with_field(kConfig, "sliding_window", 9), "layer_types",

@@ -36,7 +36,7 @@ TEST_CASE("Mistral's window holds for every layer, and null means none") {
         test::Contains("layer_types[1]: 'full_attention' is not supported"));
 }
 
-TEST_CASE("Ministral's window holds for the layers that are said to slide") {
+TEST_CASE("Ministral's window applies to the layers of the sliding type") {
   json config = with_field(config_of("ministral"), "sliding_window", 7);
   config["num_key_value_heads"] = 2;
   CHECK(windows_of(config) == Windows{7, 7, 7});
@@ -58,7 +58,7 @@ TEST_CASE("Qwen's window holds for the layers from max_window_layers on, and onl
   }
 }
 
-TEST_CASE("tokens of a decoder may see those after them, but not within a window") {
+TEST_CASE("a decoder may be bidirectional, but not with a window") {
   nlohmann::json config = config_of("qwen2");
   config["is_causal"] = false;
   CHECK_FALSE(described(config).causal);
@@ -77,7 +77,7 @@ TEST_CASE("Qwen2 has biases on queries, keys and values; Qwen3 norms over heads"
   CHECK(test::attention_of(qwen3).query_key_norm);
 }
 
-TEST_CASE("an absurd number of layers is refused before a window is noted for each") {
+TEST_CASE("an absurd number of layers is refused before a list of windows is made") {
   CHECK(
       test::refusal_of_field(with_field(config_of("mistral"), "sliding_window", 7), "num_hidden_layers", 2147483646) ==
       "config.json: num_hidden_layers: 2147483646 blocks are more than any model has");

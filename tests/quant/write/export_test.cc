@@ -57,7 +57,7 @@ std::string refusal(const fs::path& model, const fs::path& out, OutputFormat for
   return error_message([&] { export_model(model, out, {.output_format = format}); });
 }
 
-TEST_CASE("symmetric integers have exact places in other programs' files") {
+TEST_CASE("symmetric integers are exported exactly to other programs' files") {
   struct Case {
     OutputFormat to;
     const char* linears;
@@ -122,7 +122,7 @@ TEST_CASE("parts that a format cannot store exactly are refused, and no files re
   CHECK(!fs::exists(out));
 }
 
-TEST_CASE("what is no model of ballast's, or has folds that no other program knows, is refused") {
+TEST_CASE("models that ballast did not write, or with folds that other programs lack, are refused") {
   const TemporaryDirectory directory;
   const fs::path out = directory / "out";
   CHECK(refusal(llama().write(directory / "original"), out, OutputFormat::kGguf) ==
@@ -142,7 +142,7 @@ TEST_CASE("what is no model of ballast's, or has folds that no other program kno
   CHECK(distance(logits_of(out), logits_of(directory / "kept")) <= 1e-5);
 }
 
-TEST_CASE("an exported output is replaced when that is asked for, and only then") {
+TEST_CASE("an exported output is replaced only if requested") {
   const TemporaryDirectory directory;
   const fs::path model = converted(directory, recipe_of("int8-g32"), "model");
   const fs::path out = directory / "m.gguf";

@@ -120,7 +120,7 @@ TEST_CASE("a GGUF in F32 has the logits of its original in families with all kin
   }
 }
 
-TEST_CASE("a GGUF of a model that also sees holds its text model") {
+TEST_CASE("a GGUF of a multimodal model holds its text model") {
   const TemporaryDirectory directory;
   const test::TinyModel text = test::read_model(golden_model("gemma3_text"));
   test::TinyModel whole;
@@ -134,7 +134,7 @@ TEST_CASE("a GGUF of a model that also sees holds its text model") {
   CHECK(distance(logits_of(file), logits_of(golden_model("gemma3_text"))) <= 1e-5);
 }
 
-TEST_CASE("each type of blocks is written, runs as it was rounded, and takes the bytes that were planned") {
+TEST_CASE("each type of blocks is written, runs as it was rounded, and takes the planned bytes") {
   const TemporaryDirectory directory;
   const fs::path model = wide_model().write(directory / "model");
   const std::vector<float> original = logits_of(model);
@@ -160,7 +160,7 @@ TEST_CASE("each type of blocks is written, runs as it was rounded, and takes the
   CHECK(file_types == std::set<int>{2, 3, 7, 8, 9, 10, 11, 14, 16, 18, 25, 30});  // llama.cpp's numbers for them
 }
 
-TEST_CASE("with a size, types are chosen matrix by matrix of those that fit its rows") {
+TEST_CASE("with a size, each matrix gets one of the types that fit its rows") {
   const TemporaryDirectory directory;
   test::TinyModel narrow = test::random_model({.hidden = 64, .heads = 2, .head_size = 32, .mlp = 96});
   narrow.tokenizer = test::tiny_tokenizer_json();
@@ -270,7 +270,7 @@ TEST_CASE("a GGUF has the end token that only config.json names") {
   CHECK(files::open_gguf(directory / "m.gguf")->config()["tokenizer.ggml.eos_token_id"] == 261);
 }
 
-TEST_CASE("what a GGUF cannot hold is refused before anything is written") {
+TEST_CASE("features that a GGUF cannot hold are refused before anything is written") {
   const TemporaryDirectory directory;
   const fs::path file = directory / "m.gguf";
   const auto refusal = [&](const fs::path& model, const ConvertOptions& options) {
@@ -305,7 +305,7 @@ TEST_CASE("what a GGUF cannot hold is refused before anything is written") {
   CHECK(!fs::exists(file));
 }
 
-TEST_CASE("a GGUF of a family is refused where llama.cpp takes something else for granted") {
+TEST_CASE("a GGUF of a family is refused if the model contradicts llama.cpp's assumptions") {
   const TemporaryDirectory directory;
   const auto refusal = [&](const char* family, const nlohmann::json& change) {
     test::TinyModel model = test::read_model(golden_model(family));

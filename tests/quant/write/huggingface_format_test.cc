@@ -42,7 +42,7 @@ ConvertOptions options_for(OutputFormat output, const std::string& scheme) {
   return options;
 }
 
-TEST_CASE("checkpoints load, give nearly the original's logits and take the bytes that were planned") {
+TEST_CASE("checkpoints load, give nearly the original's logits and take the planned bytes") {
   const TemporaryDirectory directory;
   const fs::path model = plain_llama().write(directory / "model");
   const std::vector<float> original = logits_of(model);
@@ -94,7 +94,7 @@ TEST_CASE("with a size, matrices that are fused by servers have one format") {
   }
 }
 
-TEST_CASE("with a size, each matrix of an MLX checkpoint has bits and groups of its own, the embedding, too") {
+TEST_CASE("with a size, each matrix of an MLX checkpoint has its own bits and groups, including the embedding") {
   const TemporaryDirectory directory;
   const fs::path model = plain_llama().write(directory / "model");
   ConvertOptions options = options_for(OutputFormat::kMlx, "w4a16");
@@ -120,7 +120,7 @@ TEST_CASE("with a size, each matrix of an MLX checkpoint has bits and groups of 
   CHECK(distance(logits_of(directory / "out"), logits_of(model)) < 0.3);
 }
 
-TEST_CASE("rotations are said in the words that programs knew before transformers 5, too") {
+TEST_CASE("rotations are also written in the fields of programs before transformers 5") {
   const TemporaryDirectory directory;
   test::TinyModel model = plain_llama();
   model.config.erase("rope_theta");
@@ -142,7 +142,7 @@ TEST_CASE("rotations are said in the words that programs knew before transformer
   CHECK(!stretched.contains("rope_parameters"));
 }
 
-TEST_CASE("gains are rounded to the model's type, and the matrices take the rest") {
+TEST_CASE("gains are rounded to the model's type, and the matrices compensate for the rounding") {
   const TemporaryDirectory directory;
   test::TinyModel model = plain_llama();
   std::mt19937 random(8);
@@ -189,7 +189,7 @@ test::TinyModel model_with_head_norms() {
   return model;
 }
 
-TEST_CASE("what such a checkpoint cannot hold is refused before anything is written") {
+TEST_CASE("features that such a checkpoint cannot hold are refused before anything is written") {
   const TemporaryDirectory directory;
   const fs::path model = plain_llama().write(directory / "model");
   const auto refusal = [&](const fs::path& source, const ConvertOptions& options) {

@@ -119,7 +119,7 @@ class ToyFormat : public ModelFormat {
   Written* written_;
 };
 
-TEST_CASE("formats are chosen among what the files can hold, at what they take there") {
+TEST_CASE("formats are chosen among those that the files can hold, with the bytes that they take there") {
   const TemporaryDirectory directory;
   Written written;
   const ToyFormat format(written);
@@ -176,7 +176,7 @@ TEST_CASE("a writer gets every module of the plan by role, those of a block toge
   }
 }
 
-TEST_CASE("what the files cannot hold is refused before anything is done") {
+TEST_CASE("features that the files cannot hold are refused before the work begins") {
   const TemporaryDirectory directory;
   Written written;
   ConvertOptions options = short_options("w4a16");
@@ -236,7 +236,7 @@ std::map<std::string, std::string> files_with(const std::vector<ConvertedModule>
   return test::files_of(directory.path());
 }
 
-TEST_CASE("ballast's files take the bytes that were planned") {
+TEST_CASE("ballast's files take the planned bytes") {
   const std::vector<ConvertedModule> modules = sample_modules();
   const BallastFormat format(test::fixed_recipe("w4a16"));
   CHECK(format.bytes(modules[0].plan) == 2 * 3 * 4);
@@ -251,7 +251,7 @@ TEST_CASE("ballast's files take the bytes that were planned") {
   files_with(modules);
 }
 
-TEST_CASE("a block that was saved is written as if it had not been") {
+TEST_CASE("a restored block is written like one that was not saved") {
   const std::vector<ConvertedModule> modules = sample_modules();
   const std::string saved = save_modules(modules);
   std::vector<ModulePlan> plan;
@@ -289,7 +289,7 @@ TEST_CASE("matrices in every kind of codes are restored to the last bit") {
   }
 }
 
-TEST_CASE("a saved block that is damaged or another's is refused") {
+TEST_CASE("a damaged saved block, or one of another job, is refused") {
   const std::vector<ConvertedModule> modules = sample_modules();
   const std::string saved = save_modules(modules);
   std::vector<ModulePlan> plan;

@@ -44,7 +44,7 @@ TEST_CASE("Falcon-H1's Mamba 2 has no norm, or one before the gate or after it")
   CHECK(test::described(config).layers[0].mamba()->norm == Mamba2Spec::Norm::kAfterGate);
 }
 
-TEST_CASE("Falcon-H1's Mamba 2 has the channels that are said, or twice the hidden ones where that is null") {
+TEST_CASE("Falcon-H1's Mamba 2 has the configured channels, or twice the hidden size if the field is null") {
   json config = kConfig;
   config["mamba_d_ssm"] = nullptr;
   config["mamba_n_heads"] = 8;
@@ -85,7 +85,7 @@ TEST_CASE("Falcon-H1's factors are those of the matrices that it stores") {
   CHECK(std::ranges::find(factors, Role::kUp, &StoredFactor::role) == factors.end());
 }
 
-TEST_CASE("Falcon-H1's biases are each its own") {
+TEST_CASE("each of Falcon-H1's biases has its own flag") {
   const auto biases_with = [](const char* field) {
     return test::described(test::with_field(kConfig, field, true)).biases;
   };
@@ -96,7 +96,7 @@ TEST_CASE("Falcon-H1's biases are each its own") {
   CHECK(biases_with("mlp_bias").down);
 }
 
-TEST_CASE("what Falcon-H1 cannot have is refused by field") {
+TEST_CASE("Falcon-H1's settings that are not supported are refused by field") {
   CHECK(test::refusal_of_field(kConfig, "ssm_multipliers", {1.0, 2.0}) == "no error");
   const auto factors_with = [](const char* field, const json& value) {
     return test::error_message([&] {

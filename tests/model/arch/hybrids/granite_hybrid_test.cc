@@ -76,7 +76,7 @@ TEST_CASE("Granite 4 has an MLP, with or without experts") {
   CHECK(mlp.experts->normalize);
 }
 
-TEST_CASE("Granite 4's projections have a bias, and its steps bounds, where that is said") {
+TEST_CASE("Granite 4's projections have a bias, and its steps have bounds, if the configuration says so") {
   const ModelSpec spec = with("mamba_proj_bias", true);
   CHECK(spec.biases.mixer_input);
   CHECK(spec.biases.mixer_output);
@@ -88,7 +88,7 @@ TEST_CASE("Granite 4's projections have a bias, and its steps bounds, where that
   CHECK(with("time_step_limit", {0.01, 0.2}).layers[0].mamba()->largest_step == 0.2);
 }
 
-TEST_CASE("what Granite 4 cannot have is refused by field") {
+TEST_CASE("Granite 4's settings that are not supported are refused by field") {
   CHECK(refusal("mamba_n_heads", 7) == "config.json: mamba_n_heads: does not divide the 64 channels of the heads");
   CHECK(refusal("mamba_d_head", 16) == "config.json: mamba_d_head: must be 8, the heads have 64 channels together");
   CHECK(refusal("mamba_d_head", "auto") == "no error");

@@ -12,7 +12,7 @@ bool convolves(const LayerSpec& layer) {
   return std::holds_alternative<ShortConvolutionSpec>(layer.mixer);
 }
 
-TEST_CASE("LFM2's layers convolve but for those that attend, named by number or all by type") {
+TEST_CASE("LFM2's layers are convolutions except those listed as attention, by index or by type") {
   nlohmann::json config = kConfig;
   for (const bool by_type : {false, true}) {
     if (by_type) config["layer_types"] = {"conv", "full_attention", "conv"};
@@ -28,7 +28,7 @@ TEST_CASE("LFM2's layers convolve but for those that attend, named by number or 
   }
 }
 
-TEST_CASE("LFM2's convolutions may have biases, as the projections around them") {
+TEST_CASE("LFM2's convolutions, and the projections around them, may have biases") {
   for (const bool bias : {false, true}) {
     const ModelSpec spec = test::described(test::with_field(kConfig, "conv_bias", bias));
     CHECK(std::get<ShortConvolutionSpec>(spec.layers[0].mixer).bias == bias);
@@ -38,7 +38,7 @@ TEST_CASE("LFM2's convolutions may have biases, as the projections around them")
   }
 }
 
-TEST_CASE("LFM2's MLPs have two thirds of the channels that are said, in whole multiples") {
+TEST_CASE("LFM2's MLPs have two thirds of the configured channels, rounded up to a multiple") {
   const auto size = [](const char* field, const nlohmann::json& value) {
     return test::described(test::with_field(kConfig, field, value)).layers[0].mlp.size;
   };

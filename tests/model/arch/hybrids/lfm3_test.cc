@@ -49,7 +49,7 @@ TEST_CASE(
   CHECK(spec.context_length == 128000);
 }
 
-TEST_CASE("LFM3's settings are those that its configuration names") {
+TEST_CASE("LFM3 reads all settings from its configuration") {
   json config = kConfig;
   config.update({{"layer_types", {"sliding_attention", "conv", "full_attention", "conv", "conv", "conv"}},
                  {"rope_parameters", kTwoTypes},

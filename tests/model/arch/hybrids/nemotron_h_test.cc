@@ -27,7 +27,7 @@ std::string refusal(const char* field, const json& value) {
   return test::refusal_of_field(kConfig, field, value);
 }
 
-TEST_CASE("every layer of Nemotron-H is one thing, said by a letter or by a name") {
+TEST_CASE("every layer of Nemotron-H is one kind of part, given by a letter or by a name") {
   json config = kConfig;
   for (int way = 0; way < 3; ++way) {
     if (way == 1) config["layers_block_type"] = {"mamba", "mlp", "attention", "moe"};
@@ -69,7 +69,7 @@ TEST_CASE("Nemotron-H's fields are read by either of their names") {
   CHECK(spec.layers[0].mamba()->least_step == 0.5);
 }
 
-TEST_CASE("what Nemotron-H cannot have is refused by field") {
+TEST_CASE("Nemotron-H's settings that are not supported are refused by field") {
   CHECK(refusal("hybrid_override_pattern", "MX") ==
         "config.json: hybrid_override_pattern: 'X' is not a type of layer; supported: M, *, - and E");
   CHECK(refusal("hybrid_override_pattern", "") == "config.json: hybrid_override_pattern: names no layer");

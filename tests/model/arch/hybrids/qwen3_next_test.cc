@@ -49,7 +49,7 @@ TEST_CASE("layers of linear attention are gated delta nets, three of four unless
   }
 }
 
-TEST_CASE("Qwen3-Next's layers are refused by type and place") {
+TEST_CASE("invalid layer types of Qwen3-Next are refused by type and position") {
   CHECK(refusal("layer_types", {"full_attention", "sparse_attention"}) ==
         "config.json: layer_types[1]: 'sparse_attention' is not supported; supported: full_attention, "
         "linear_attention");
@@ -61,7 +61,7 @@ TEST_CASE("Qwen3-Next's layers are refused by type and place") {
   CHECK(refusal("attn_output_gate", false) == "config.json: attn_output_gate: false is not supported");
 }
 
-TEST_CASE("Qwen3.5 is the same, alone or as the text part of a model that sees") {
+TEST_CASE("Qwen3.5 is described like Qwen3-Next, alone or as the text model of a multimodal one") {
   json config = test::with_field(kConfig, "model_type", "qwen3_5_text");
   CHECK(!test::described(config).layers[0].mlp.experts);
   const json whole = {{"model_type", "qwen3_5"}, {"text_config", config}};
@@ -94,7 +94,7 @@ TEST_CASE("Qwen3-Next has routed experts and a shared expert, which its router w
   CHECK(!test::described(test::with_field(with_experts(), "decoder_sparse_step", 2)).layers[0].mlp.experts);
 }
 
-TEST_CASE("Qwen3-Next's experts are refused where they make no sense") {
+TEST_CASE("invalid settings of Qwen3-Next's experts are refused") {
   CHECK(test::refusal_of_field(with_experts(), "num_experts_per_tok", 7) ==
         "config.json: num_experts_per_tok: is more than the number of experts");
   CHECK(test::refusal_of_field(with_experts(), "num_experts", 70000) ==

@@ -141,7 +141,7 @@ TEST_CASE("Mistral 4 has DeepSeek's heads, of which queries grow, and experts by
   CHECK(described(absent).layers[0].mlp.experts->groups == 1);
 }
 
-TEST_CASE("Mistral 4's rotation must be that of qk_rope_head_dim, and said") {
+TEST_CASE("Mistral 4's rotation must be given and agree with qk_rope_head_dim") {
   json config = mistral4();
   config["rope_parameters"].erase("partial_rotary_factor");
   CHECK(described(config).layers[0].attention()->rope->rotary_size == 4);

@@ -16,7 +16,7 @@ const json kConfig = {{"model_type", "llama4_text"}, {"num_hidden_layers", 5},  
                       {"num_attention_heads", 8},    {"intermediate_size", 12}, {"vocab_size", 10},
                       {"num_local_experts", 4},      {"num_experts_per_tok", 1}};
 
-TEST_CASE("Llama 4's layers rotate and normalize heads, but for every fourth, whose queries grow") {
+TEST_CASE("Llama 4's layers rotate and normalize heads, except every fourth, whose queries grow") {
   const ModelSpec spec = described(kConfig);
   for (std::size_t layer = 0; layer < 5; ++layer) {
     CAPTURE(layer);
@@ -81,7 +81,7 @@ TEST_CASE("a text is at most as long as a chunk of Llama 4's attention, where a 
         test::Contains("'sliding_attention' is not supported; supported: chunked_attention, full_attention"));
 }
 
-TEST_CASE("of a Llama 4 that also sees the text model is read") {
+TEST_CASE("a multimodal Llama 4 is read as its text model") {
   json config = {{"model_type", "llama4"}, {"text_config", kConfig}, {"vision_config", {{"hidden_size", 16}}}};
   CHECK(described(config).layers.size() == 5);
   CHECK(!described(config).tied_embeddings);
