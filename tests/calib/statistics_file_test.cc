@@ -67,7 +67,7 @@ std::string refusal(const std::string& bytes) {
   return error_message([&] { load_statistics(test::write_file(directory / "stats", bytes)); });
 }
 
-/// The sample's file with its metadata changed.
+/// Returns the sample's file after a change of its metadata.
 std::string with_metadata(const auto& change) {
   const std::string bytes = file_bytes(sample_statistics());
   std::uint64_t length = 0;

@@ -39,12 +39,12 @@ TEST_CASE("a test's rates are its speed times the work of a token, and the large
   const auto of_a_token = [](const BenchmarkResult& result, double rate) {
     return doctest::Approx(rate * 1e9 / result.tokens_per_second);
   };
-  // Two operations for each weight that a prompt's token meets; the weights are read once.
+  // A prompt's token is multiplied with each weight, which is two operations; the weights are read once.
   const BenchmarkResult& prompt = measured.results[0];
   CHECK(2 * model.prompt_weights(options.prompt) == of_a_token(prompt, prompt.gop_s));
   const auto weights = static_cast<double>(model.streamed_bytes());
   CHECK(weights / static_cast<double>(options.prompt) == of_a_token(prompt, prompt.gb_s));
-  // A part of the weights, and the cache in the middle of the generation.
+  // Generation reads the weights once for all sequences, and the cache at the middle of the generation.
   model::SequenceState state = model.make_state({}, kBeyondContext.depth + kBeyondContext.prompt);
   state.advance(kBeyondContext.depth + kBeyondContext.generate / 2);
   const BenchmarkResult& generation = measured.results[1];

@@ -44,7 +44,7 @@ std::string line(const std::string& question, const std::vector<std::string>& ch
   return nlohmann::json{{"question", question}, {"choices", choices}, {"answer", answer}}.dump() + "\n";
 }
 
-/// Log-likelihood of the last `scored` of `ids` in one run over all of them, summed plainly.
+/// Returns the log-likelihood of the last `scored` of `ids` in one run over all of them.
 double direct_log_likelihood(const std::filesystem::path& path, const std::vector<int>& ids, std::size_t scored) {
   model::Model model(path);
   const std::size_t vocab_size = model.spec().vocab_size;
@@ -74,12 +74,12 @@ TEST_CASE("log-likelihoods and shares equal values computed by hand") {
   CHECK(answers[0].log_likelihoods[1] == doctest::Approx(right).epsilon(1e-5));
   CHECK(answers[1].log_likelihoods[0] == doctest::Approx(2 * right + wrong).epsilon(1e-5));
   CHECK(answers[2].log_likelihoods[0] == doctest::Approx(3 * right + wrong).epsilon(1e-5));
-  // Two bytes, one character: the second of them, and what follows from it, is unlikely.
+  // The choice is two bytes, one character: the second byte, and the text after it, is unlikely.
   CHECK(answers[3].log_likelihoods[1] == doctest::Approx(2 * wrong).epsilon(1e-5));
   CHECK(answers[0].pick == 1);
   CHECK(answers[1].pick == 1);
-  CHECK(answers[2].pick == 1);       // as a sum "x" is less unlikely,
-  CHECK(answers[2].pick_norm == 0);  // per character it is not
+  CHECK(answers[2].pick == 1);       // as a sum, "x" is more likely,
+  CHECK(answers[2].pick_norm == 0);  // but per character it is not
   CHECK(result.model.acc == 0.25);
   CHECK(result.model.acc_norm == 0.5);
   CHECK(result.model.acc_stderr == doctest::Approx(std::sqrt(0.25 * 0.75 / 3)));
@@ -87,7 +87,8 @@ TEST_CASE("log-likelihoods and shares equal values computed by hand") {
   CHECK(!result.reference.has_value());
 }
 
-/// A hybrid of a delta net and attention, with as many tokens as the tiny tokenizer has: some for two ids.
+/// Returns a hybrid of a delta net and attention, with as many tokens as the tiny tokenizer has: some texts have two
+/// ids.
 test::TinyModel hybrid_model() {
   constexpr std::int64_t kVocab = 264;
   test::TinyModel model = test::read_model(test::golden_model("qwen3_next"));
@@ -207,7 +208,8 @@ TEST_CASE("choices and models that cannot be scored are refused") {
   const auto refusal = [&] { return error_message([&] { evaluate_choices(example.model, example.options); }); };
   CHECK(refusal() == "no error");
   example.options.delimiter = "";
-  // "hel" is two tokens, "hello" is one: nothing is left to score, which lm-evaluation-harness takes for certain.
+  // "hel" is two tokens, "hello" is one: no token is left to score, which lm-evaluation-harness counts as probability
+  // 1.
   CHECK(refusal() == Contains("questions.jsonl:2: the choice \"lo\" adds no token to the question"));
   test::write_file(example.options.questions_file, line("a", {"b", std::string(70, 'x')}, 0));
   CHECK(refusal() == Contains("questions.jsonl:1: a choice of 70 tokens does not fit the model's 64"));

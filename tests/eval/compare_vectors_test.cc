@@ -44,7 +44,8 @@ TEST_CASE("vectors are compared by their directions and their nearest neighbours
   CHECK(same.rank_correlation == Approx(1));
   CHECK(same.nearest_agreement == Approx(1));
   CHECK(same.top10_agreement == Approx(1));
-  // The second one goes to 80 degrees: the first one's others stay in order, the second's and the third's turn around.
+  // The second text moves to 80 degrees: the order of the others stays the same for the first, and is reversed for the
+  // second and the third.
   VectorComparison turned;
   eval::compare_vectors(std::vector<float>{1, 0, 0.173648F, 0.984808F, 0, 1}, expected, 2, turned);
   CHECK(turned.cosine_min == Approx(0.342020).epsilon(1e-4));

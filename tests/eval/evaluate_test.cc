@@ -118,7 +118,7 @@ TEST_CASE("fewer bits give more divergence and smaller files") {
   for (const char* scheme : {"w8a16", "w4a16"}) {
     ConvertOptions convert_options;
     convert_options.recipe = test::fixed_recipe(scheme);
-    convert_options.recipe.outlier_fraction = 0;  // which needs no calibration
+    convert_options.recipe.outlier_fraction = 0;  // a fraction would need a calibration
     const auto path = example.directory / scheme;
     const ConvertReport report = convert(example.model, path, convert_options);
     results.push_back(evaluate(path, options));
@@ -131,12 +131,12 @@ TEST_CASE("fewer bits give more divergence and smaller files") {
 }
 
 TEST_CASE("if the tokenizer adds BOS, it is the first token of each chunk") {
-  // BOS is followed by 'b' in this model, so a chunk of 4 scores position 2 only: whether BOS replaced a token is seen
-  // in the number of chunks and in what the last position predicts.
+  // BOS is followed by 'b' in this model, so a chunk of 4 scores only position 2. Whether BOS replaced a token shows in
+  // the number of chunks and in the prediction of the last position.
   EvaluationCase example(test::alphabet_model(4), "abcdefg", 4);
   test::write_file(example.model / "tokenizer_config.json", R"({"bos_token": "<|end|>", "add_bos_token": true})");
   const Evaluation result = evaluate(example.model, example.options);
-  CHECK(result.chunks == 2);  // BOS abc, BOS efg: 'd' gives its place to BOS
+  CHECK(result.chunks == 2);  // BOS abc, BOS efg: BOS replaces 'd'
   const double sum = std::exp(4.0) + kVocab - 1;
   CHECK(result.ppl == doctest::Approx(sum / std::exp(4.0)).epsilon(1e-4));
 }
@@ -218,7 +218,7 @@ TEST_CASE("figures by position are those of all positions, in ranges that double
     CHECK(result.positions[i].tokens == 8 * (ranges[i].second + 1 - ranges[i].first));
     CHECK(*result.positions[i].kl_mean > 0);
   }
-  // A stream of a chunk's length sees what its positions see.
+  // A stream with the length of a chunk has the same predictions.
   EvaluateOptions stream = options;
   stream.stream = 12;
   options.chunks = 1;
@@ -249,7 +249,7 @@ TEST_CASE("a long chunk has at most 16 ranges of positions, which cover it") {
 }
 
 TEST_CASE("the worst predictions are those where the models differ most, worst first") {
-  // Both know the alphabet; the model believes that 'x' follows 'c', the reference that 'd' does.
+  // Both models know the alphabet, but the model predicts 'x' after 'c', and the reference 'd'.
   std::vector<int> successors(256);
   std::iota(successors.begin(), successors.end(), 1);
   const int c = 'c' - '!';
@@ -335,7 +335,7 @@ TEST_CASE("input that cannot be evaluated is refused") {
   options.reference_cache = std::nullopt;
   options.text_file = example.directory / "none.txt";
   options.context = 65;
-  CHECK(refusal() == Contains("none.txt"));  // first, for the length of a text that is not there says nothing
+  CHECK(refusal() == Contains("none.txt"));  // comes first: the length of a missing text is unknown
   options.context = 8;
   options.text_file = example.options.text_file;
   options.reference = test::golden_model("llama");

@@ -39,13 +39,13 @@ SweepRecipe named_scheme(const std::string& scheme) {
   return recipe;
 }
 
-/// A model, a text and a place for results.
+/// A model, a text and a folder for results.
 struct SweepCase {
   TemporaryDirectory directory;
   fs::path model;
   fs::path output = directory / "sweep";
   SweepOptions options;
-  std::multiset<std::string> stages;  ///< that progress told of, once for each step
+  std::multiset<std::string> stages;  ///< stages that progress reported, once for each step
 
   explicit SweepCase(const std::vector<std::string>& schemes) {
     test::TinyModel tiny = test::random_model();
@@ -221,7 +221,7 @@ TEST_CASE("a sweep that is stopped after any step resumes and gives the result o
 
   SweepCase example({"w8a8", "w4a16"});
   struct Stop {};
-  // Each run is stopped one step further on than the one before it got, all in the same directory.
+  // Each run is stopped one step later than the previous one; all use the same directory.
   std::size_t runs = 0;
   std::string result;
   for (std::size_t allowed = 1; result.empty(); ++allowed) {
@@ -239,7 +239,7 @@ TEST_CASE("a sweep that is stopped after any step resumes and gives the result o
     CHECK(stopped == result.empty());
   }
   CHECK(result == expected);
-  CHECK(runs < steps);  // finished parts were not done again
+  CHECK(runs < steps);  // finished parts were not run again
   CHECK(!fs::exists(example.output / "models"));
   CHECK(!fs::exists(example.output / "reference"));
 }
@@ -279,7 +279,7 @@ TEST_CASE("a failed recipe has its message in the result, and the others are mea
   CHECK(result.rows[1].error.empty());
   CHECK(result.rows[1].evaluation.has_value());
   CHECK(nlohmann::json::parse(sweep_json(result))["rows"][0]["error"] == result.rows[0].error);
-  example.run();  // what failed is tried again, what did not is kept
+  example.run();  // the failed recipe is tried again, the other one is not
   CHECK(!example.evaluated("w4a16"));
 }
 

@@ -27,7 +27,7 @@ TensorView view_of(DType dtype, Shape shape, const std::vector<T>& values) {
   return {dtype, std::move(shape), std::as_bytes(std::span(values))};
 }
 
-// FNV-1a of 64 bits over whole words, as scripts/make_golden_ggml.py computes it.
+// Returns the 64-bit FNV-1a hash over whole words, as scripts/make_golden_ggml.py computes it.
 template <typename Words>
 std::uint64_t fnv1a(const Words& words) {
   std::uint64_t hash = 0xCBF29CE484222325;

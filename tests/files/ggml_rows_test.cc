@@ -19,7 +19,7 @@ namespace {
 
 using Blocks = std::vector<std::byte>;
 
-/// Those of the golden blocks of a type whose scales are finite, one after the other.
+/// Returns the golden blocks of a type whose scales are finite, one after the other.
 Blocks finite_blocks(const SafetensorsFile& golden, const DTypeInfo& info) {
   const TensorView& rows = golden.tensor(std::string(info.name));
   const auto row_bytes = static_cast<std::size_t>(rows.shape.back());  // a block and a hash

@@ -117,7 +117,7 @@ TEST_CASE("a file cut at any byte is refused, never read past its end") {
   CHECK(gguf_refusal(whole) == "no error");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CAPTURE(size);
-    // A copy of its own, so that a sanitizer sees a read past the end.
+    // Each prefix is a separate copy, so that a sanitizer detects a read past the end.
     CHECK(gguf_refusal(std::string(whole, 0, size)) == Contains("m.gguf: "));
   }
 }
@@ -215,7 +215,7 @@ TEST_CASE("tensors with the same name or overlapping bytes are refused") {
   CHECK(gguf_refusal(shared) == Contains("tensors \"t\" and \"u\" overlap"));
 }
 
-// Part `index` of `count`, with a tensor of one value named so; the first holds the metadata.
+// Returns part `index` of `count`, with a tensor of one value named `tensor`; the first part holds the metadata.
 std::string part(std::uint16_t index, std::uint16_t count, std::string_view tensor, std::int32_t tensors = 3) {
   GgufBytes file;
   if (index == 0) file.string("general.architecture", "llama").string("key", "first");

@@ -20,7 +20,7 @@ std::string safetensors_refusal(const std::string& file) {
   return error_message([&] { parse_safetensors(test::as_bytes(file), "m.safetensors"); });
 }
 
-// A header with one entry, over 16 bytes of data.
+// Returns a header with one entry, over 16 bytes of data.
 std::string one(const std::string& entry) {
   return safetensors_refusal(safetensors_bytes("{\"t\":" + entry + "}", std::string(16, 'x')));
 }

@@ -168,7 +168,7 @@ TEST_CASE("a caller that deviates from its plan gets an exception, in release bu
   CHECK_THROWS_AS(writer.write("a", test::as_bytes("1234")), std::logic_error);
 }
 
-// Files of this process cannot grow beyond `bytes` while this lives: what a full disk looks like, without filling one.
+// Limits the files that this process writes to `bytes`, during its lifetime: this has the effect of a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : old_handler_(::signal(SIGXFSZ, SIG_IGN)) {

@@ -1,6 +1,6 @@
 // Runs a fuzz target without a fuzzer: over every file of the folders named on the command line, each file's
-// truncations, a bit flip in each byte and the word at each byte replaced by a value that breaks arithmetic. The same
-// inputs on every run; what goes wrong is for the sanitizers and for uncaught exceptions to say.
+// truncations, a bit flip in each byte and the word at each byte replaced by a value that breaks arithmetic. The inputs
+// are the same on every run; sanitizers and uncaught exceptions report failures.
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -20,7 +20,7 @@ namespace {
 
 std::size_t runs = 0;
 
-// On the heap in a block of exactly this size, so that a read past the end is seen.
+// Copies the input to a heap block of exactly its size, so that sanitizers detect a read past the end.
 void run(std::string_view input) {
   const auto copy = std::make_unique<std::uint8_t[]>(input.size());
   std::memcpy(copy.get(), input.data(), input.size());
@@ -32,8 +32,8 @@ void run_truncations(const std::string& input) {
   for (std::size_t size = 0; size < input.size(); ++size) run(std::string_view(input).substr(0, size));
 }
 
-// Which of eight changes is made at byte `i`: all in turn, and another at the same place of the next word. A search by
-// libFuzzer tries all everywhere.
+// Returns which of eight changes is made at byte `i`. All of them occur in turn, and each position in a word gets
+// another one in the next word. A search by libFuzzer tries all changes everywhere.
 std::size_t turn(std::size_t i) {
   return (i + i / 8) % 8;
 }
@@ -58,7 +58,7 @@ void run_replaced_words(std::string input) {
   }
 }
 
-// Pieces left out and pieces doubled: what structured text needs.
+// Also runs the input with pieces removed and with pieces doubled, which damages structured text.
 void run_moved_pieces(const std::string& input) {
   for (const std::size_t length : {1, 7, 40}) {
     for (std::size_t i = 0; i + length <= input.size(); ++i) {

@@ -1,5 +1,5 @@
-// Any bytes as the body of a request: read, with everything in its range, or refused with an ApiError whose body is
-// JSON.
+// Any bytes are the body of a request: it is read, with every value in its range, or refused with an ApiError whose
+// body is JSON.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Any bytes as a config.json: parsed, described by the architecture that it names, changed by what a conversion wrote,
-// or refused with an Error.
+// Any bytes are a config.json: it is parsed, described by its architecture, and changed as a conversion does, or
+// refused with an Error.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -29,7 +29,7 @@ void describe(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     ballast::model::describe({reinterpret_cast<const char*>(data), size});
-  } catch (const ballast::Error&) {  // NOLINT(bugprone-empty-catch): a refusal is what most inputs deserve
+  } catch (const ballast::Error&) {  // NOLINT(bugprone-empty-catch): most inputs are refused
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// Any line as what a config.json says of quantization, and any bytes after it as a safetensors file with a matrix "m"
-// of 8 rows: decoded and packed for the kernels, to the same values, or refused with an Error.
+// Any line is the quantization part of a config.json, and the bytes after it are a safetensors file with a matrix "m"
+// of 8 rows: it is decoded and packed for the kernels, with the same values, or refused with an Error.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t file = std::min(line + 1, size);
   try {
     ballast::formats::read(all.substr(0, line), std::as_bytes(std::span(data, size)).subspan(file));
-  } catch (const ballast::Error&) {  // NOLINT(bugprone-empty-catch): a refusal is what most inputs deserve
+  } catch (const ballast::Error&) {  // NOLINT(bugprone-empty-catch): most inputs are refused
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// Any bytes as a GGUF file: metadata read, tensors decoded, or refused with an Error.
+// Any bytes are a GGUF file: its metadata are read and its tensors decoded, or it is refused with an Error.
 #include <cstddef>
 #include <cstdint>
 #include <span>

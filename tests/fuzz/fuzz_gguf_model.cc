@@ -1,5 +1,5 @@
-// Bytes as the GGUF of a model: loaded with its tokenizer, and a text run, or refused with an Error. fuzz_gguf reads
-// what makes no model, too.
+// Any bytes are the GGUF of a model: it is loaded with its tokenizer, and a text is run, or it is refused with an
+// Error. fuzz_gguf also reads files that are not models.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const std::vector<std::string> texts = {"ab a"};
     (void)ballast::Model(path).embed(texts);
-  } catch (const ballast::Error&) {  // NOLINT(bugprone-empty-catch): a refusal is what most inputs deserve
+  } catch (const ballast::Error&) {  // NOLINT(bugprone-empty-catch): most inputs are refused
   }
   return 0;
 }

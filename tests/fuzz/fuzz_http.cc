@@ -1,4 +1,4 @@
-// Any bytes as requests of one connection: however they are cut, no other requests come out.
+// Any bytes are the requests of one connection: any division into pieces gives the same requests.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ using namespace ballast::serve;
 constexpr std::string_view kMore = "|more";
 constexpr std::string_view kRefused = "|refused";
 
-/// What a connection reads of the bytes when they come in pieces of `piece`.
+/// Returns what a connection reads if the bytes arrive in pieces of `piece` bytes.
 std::string read_in_pieces(std::string_view bytes, std::size_t piece) {
   const HttpLimits limits = {.header_bytes = 1024, .body_bytes = 4096};
   std::string read;
@@ -39,8 +39,8 @@ std::string read_in_pieces(std::string_view bytes, std::size_t piece) {
   return read;
 }
 
-/// Whether both read the same requests. Where one waits for more or refuses what comes next, the other may do so
-/// earlier or later: a chunk's line that is no good is refused once all of it has come.
+/// Returns whether both read the same requests. If one waits for more bytes or refuses the next ones, the other may do
+/// so earlier or later: the line of a bad chunk is refused once all of it has arrived.
 bool agree(std::string_view a, std::string_view b) {
   if (a == b) return true;
   const auto read_before_end = [](std::string_view read) {

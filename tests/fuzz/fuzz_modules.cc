@@ -1,5 +1,5 @@
-// Bytes as the files with which sentence-transformers says how a model makes vectors, one after the other with 0xFF
-// between them: read and applied to a vector, or refused with an Error.
+// Any bytes are the files that define how sentence-transformers computes vectors, separated by 0xFF: they are read and
+// applied to a vector, or refused with an Error.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kHiddenSize = 3;
 
-/// The last one may have 0xFF in it.
+/// The last file may contain 0xFF.
 constexpr std::array kFiles = {"modules.json", "sentence_bert_config.json", "1_Pooling/config.json",
                                "2_Dense/config.json", "2_Dense/model.safetensors"};
 
@@ -52,7 +52,7 @@ void read(std::string_view input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     ballast::model::read({reinterpret_cast<const char*>(data), size});
-  } catch (const ballast::Error&) {  // NOLINT(bugprone-empty-catch): a refusal is what most inputs deserve
+  } catch (const ballast::Error&) {  // NOLINT(bugprone-empty-catch): most inputs are refused
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// Any bytes as a safetensors file with a quantized matrix "m": checked and packed for the kernels, or refused with an
-// Error.
+// Any bytes are a safetensors file with a quantized matrix "m": it is checked and packed for the kernels, or refused
+// with an Error.
 #include <cstddef>
 #include <cstdint>
 #include <span>

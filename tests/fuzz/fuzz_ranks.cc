@@ -1,5 +1,5 @@
-// Bytes as what follows the 256 single bytes in a list of ranks, and as a tekken.json whose vocabulary begins with
-// them: a tokenizer that gives a text back, or an Error.
+// Any bytes follow the 256 single bytes in a list of ranks, or are a tekken.json whose vocabulary begins with these: a
+// tokenizer restores a text, or the input is refused with an Error.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -26,7 +26,7 @@ void try_tokenizer(const Read& read) {
     const auto tokenizer = ballast::text::make_tokenizer(std::move(source));
     const std::string text = "hello, 123 \xC3\xA9";
     if (decode(*tokenizer, tokenizer->encode(text)) != text) std::abort();
-  } catch (const ballast::Error&) {  // NOLINT(bugprone-empty-catch): a refusal is what most inputs deserve
+  } catch (const ballast::Error&) {  // NOLINT(bugprone-empty-catch): most inputs are refused
   }
 }
 

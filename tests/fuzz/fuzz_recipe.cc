@@ -1,4 +1,4 @@
-// Any bytes as a recipe: parsed, and then written and parsed again to the same, or refused with an Error.
+// Any bytes are a recipe: it is parsed, written and parsed again to the same recipe, or refused with an Error.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -1,4 +1,4 @@
-// Any bytes as a safetensors file: parsed, checked and decoded, or refused with an Error.
+// Any bytes are a safetensors file: it is parsed, checked and decoded, or refused with an Error.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const files::SafetensorsContent content = files::parse_safetensors(std::as_bytes(std::span(data, size)), "fuzz");
     for (const auto& [name, view] : content.tensors) {
-      // What passed the checks has no more elements than the file has bytes.
+      // A tensor that passed the checks has no more elements than the file has bytes.
       std::vector<float> values(static_cast<std::size_t>(element_count(view.shape)));
       try {
         files::decode_floats(view, name, values.data());

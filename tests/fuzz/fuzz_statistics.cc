@@ -1,5 +1,5 @@
-// Any bytes as a statistics file: parsed and checked, and then written and parsed again to the same, or refused with an
-// Error.
+// Any bytes are a statistics file: it is parsed, checked, written and parsed again to the same statistics, or refused
+// with an Error.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -1,5 +1,5 @@
-// Bytes as a model's chat template and, after the first 0xFF, as the body of a request with messages: rendered to a
-// prompt that has tokens, or refused.
+// Any bytes are a model's chat template and, after the first 0xFF, the body of a request with messages: they give a
+// prompt with tokens, or are refused.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -40,8 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::unique_ptr<Tokenizer> tokenizer =
         ballast::test::make_tiny_tokenizer(tokenizer_json, {}, std::string(input.substr(0, end)));
     check_prompt(*tokenizer, ballast::text::apply_chat_template(*tokenizer, chat.conversation));
-  } catch (const ballast::Error&) {            // NOLINT(bugprone-empty-catch): a template or chat that is refused
-  } catch (const ballast::serve::ApiError&) {  // NOLINT(bugprone-empty-catch): no request
+  } catch (const ballast::Error&) {            // NOLINT(bugprone-empty-catch): a refused template or chat
+  } catch (const ballast::serve::ApiError&) {  // NOLINT(bugprone-empty-catch): a refused request
   }
   return 0;
 }

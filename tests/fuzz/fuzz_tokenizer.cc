@@ -1,4 +1,4 @@
-// Bytes as a tokenizer.json with a text after the first 0xFF, and as a text for a tokenizer that is known to be good.
+// Any bytes are a tokenizer.json with a text after the first 0xFF, and also a text for a valid tokenizer.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -42,7 +42,7 @@ void try_tokenizer(std::string_view json, std::string_view text) {
     }
     streamed(*tokenizer, text);
     tokenizer->files();
-  } catch (const ballast::Error&) {  // NOLINT(bugprone-empty-catch): a refusal is what most inputs deserve
+  } catch (const ballast::Error&) {  // NOLINT(bugprone-empty-catch): most inputs are refused
   }
 }
 

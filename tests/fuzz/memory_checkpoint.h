@@ -1,4 +1,4 @@
-// Any bytes as the one file of a checkpoint.
+// A checkpoint made from any bytes.
 #ifndef BALLAST_TESTS_FUZZ_MEMORY_CHECKPOINT_H_
 #define BALLAST_TESTS_FUZZ_MEMORY_CHECKPOINT_H_
 
@@ -16,7 +16,7 @@
 
 namespace ballast::test {
 
-/// A checkpoint whose one file is in memory.
+/// A checkpoint whose only file is in memory.
 class MemoryCheckpoint : public files::Checkpoint {
  public:
   explicit MemoryCheckpoint(std::span<const std::byte> bytes)

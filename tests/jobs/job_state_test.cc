@@ -52,7 +52,7 @@ TEST_CASE("a job with another key starts from the beginning") {
     JobState(directory / "state", key("a")).put("blob", "x");
   }
   CHECK_FALSE(JobState(directory / "state", key("b")).get("blob"));
-  CHECK_FALSE(fs::exists(directory / "state"));  // nothing was saved, nothing is left
+  CHECK_FALSE(fs::exists(directory / "state"));  // nothing was saved, so no folder is left
 }
 
 TEST_CASE("a damaged blob counts as missing") {
@@ -110,7 +110,7 @@ TEST_CASE("a disk that fills up while saving ends the saving and leaves no files
   const TemporaryDirectory directory;
   JobState state(directory / "state", key("a"));
   CHECK(state.put("blob", "x"));
-  fs::create_directory(directory / "state" / "next.blob.partial");  // stands in the way of the file
+  fs::create_directory(directory / "state" / "next.blob.partial");  // prevents the creation of the file
   test::write_file(directory / "state" / "next.blob.partial" / "x", "");
   CHECK_FALSE(state.put("next", "y"));
   CHECK_FALSE(state.problem().empty());

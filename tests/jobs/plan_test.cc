@@ -37,7 +37,7 @@ TEST_CASE("a job that fits is planned, and one that does not is refused with the
   CHECK(plan.memory_bytes == 500);
   CHECK(plan.available_bytes > plan.memory_bytes);
 
-  // 301 of a rank's samples are too many, so 600 of both ranks' together fit.
+  // 301 samples of one rank are too many, so that 600 samples of both ranks together fit.
   const auto memory = [](std::size_t own) { return own > 300 ? ~std::uint64_t{0} : own; };
   const auto refusal = [&](const auto& needed) { return test::error_message([&] { plan_memory(job, needed, 500); }); };
   CHECK(refusal(memory) == Contains("memory: 1000 samples of 512 tokens take "));

@@ -14,7 +14,7 @@
 namespace ballast::jobs {
 namespace {
 
-/// Ranks that are threads of one process: what is sent waits in queues.
+/// Connects ranks that are threads of one process: sent bytes wait in queues.
 class Mail {
  public:
   void put(std::size_t from, std::size_t to, std::string bytes) {
@@ -82,7 +82,7 @@ class ThreadRank : public Ranks {
   Mail& mail_;
 };
 
-// Values of very different size, so that every order of adding gives other bytes.
+// Returns values of very different magnitudes, so that every order of summation gives other bytes.
 float value_of(std::size_t sample, std::size_t i) {
   const std::size_t mixed = (sample * 2654435761U + i * 40503U) % 9973;
   return static_cast<float>(mixed) * (sample % 3 == 0 ? 1e4F : 1e-3F) - 17.F;

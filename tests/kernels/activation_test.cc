@@ -10,7 +10,7 @@ namespace {
 
 const Activation kActivations[] = {Activation::kSilu, Activation::kGelu,        Activation::kGeluTanh,
                                    Activation::kRelu, Activation::kReluSquared, Activation::kGeluSigmoid};
-/// From -20 to 20 in steps of 1/512, and magnitudes up to 1e4.
+/// Returns arguments from -20 to 20 in steps of 1/512, and magnitudes up to 1e4.
 std::vector<float> arguments() {
   std::vector<float> values = {-1e4F, -1000.0F, -200.0F, -88.5F, -87.0F, 87.0F, 88.5F, 200.0F, 1000.0F, 1e4F, -0.0F};
   for (int i = -20 * 512; i <= 20 * 512; ++i) values.push_back(static_cast<float>(i) / 512.0F);

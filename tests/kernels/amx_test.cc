@@ -15,14 +15,14 @@ struct Factors {
 
   std::vector<std::uint8_t> a = random_bytes(kAmxRows * kAStride + 1, 1);
   std::vector<std::uint8_t> b = random_bytes(kAmxRows * kBStride, 2);
-  std::vector<std::int32_t> sums;  // what products are added to
+  std::vector<std::int32_t> sums;  // initial values of the sums
 
   Factors() {
     for (const std::uint8_t byte : random_bytes(kAmxRows * kAmxRowBytes / 4, 3)) sums.push_back((byte - 128) * 1000);
   }
 };
 
-/// Sums of two products, of k columns each, with rows of a and with those one byte further on.
+/// Returns the sums of two products, of k columns each: with rows of a, and with rows that start one byte later.
 template <class Tiles>
 std::vector<std::int32_t> products(std::size_t k) {
   AmxShapes shapes;
@@ -42,7 +42,7 @@ std::vector<std::int32_t> products(std::size_t k) {
   return f.sums;
 }
 
-/// The same from the definition.
+/// Computes the same by the definition.
 std::vector<std::int32_t> expected_products(std::size_t k) {
   Factors f;
   for (std::size_t i = 0; i < kAmxRows; ++i) {

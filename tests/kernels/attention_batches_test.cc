@@ -12,7 +12,7 @@
 namespace ballast::kernels {
 namespace {
 
-/// Cuts of `total` into runs of random lengths, about as many short as long ones.
+/// Divides `total` into runs of random lengths, about as many short as long ones.
 std::vector<std::size_t> random_runs(std::size_t total, std::mt19937& random) {
   std::vector<std::size_t> runs;
   while (total > 0) {
@@ -23,7 +23,8 @@ std::vector<std::size_t> random_runs(std::size_t total, std::mt19937& random) {
   return runs;
 }
 
-/// All queries of some sequences, cut into random pieces that come in random company; each sequence's pieces in order.
+/// Runs all queries of some sequences, cut into random pieces that are batched randomly; each sequence's pieces are in
+/// order.
 std::vector<std::vector<float>> in_random_batches(const std::vector<AttentionData>& sequences, std::mt19937& random) {
   struct Piece {
     std::size_t sequence;
@@ -59,7 +60,7 @@ std::vector<std::vector<float>> in_random_batches(const std::vector<AttentionDat
   return outputs;
 }
 
-/// Sequences that one call may hold: they differ in cache type, length, window and sinks.
+/// Returns sequences that one call may hold: they differ in cache type, length, window and sinks.
 std::vector<AttentionData> mixed_sequences(const AttentionCase& shape) {
   std::vector<AttentionData> sequences;
   unsigned seed = 40;
@@ -107,7 +108,7 @@ TEST_CASE(
   }
 }
 
-/// One query, or two, whose parts of a long cache are shared out or not.
+/// Checks one query, or two, with the parts of a long cache in separate tasks or in one.
 void check_parts(AttentionCase c) {
   c.fp16_every = 100;
   const AttentionData data(c, 5);

@@ -28,13 +28,13 @@ struct AttentionCase {
   bool causal = true;
   std::size_t window = 0;
   std::size_t sinks = 0;
-  std::size_t ring = 0;        ///< 0: all positions are kept; else positions that a ring after the sinks' pages holds
-  std::size_t fp16_every = 0;  ///< INT8: every so many tokens, one is kept in F16; in a ring also all sinks
+  std::size_t ring = 0;  ///< 0: all positions are stored; else the number of positions in a ring after the sinks' pages
+  std::size_t fp16_every = 0;  ///< INT8: one token of this many is stored in F16; in a ring also all sinks
   float score_cap = 0.0F;
   bool sink_logits = false;
-  float key_bias = 0.0F;        ///< INT8: spread of a bias that keys lack; the last of each head is not rotated
+  float key_bias = 0.0F;        ///< INT8: spread of a bias that keys lack; each head's last channel is not rotated
   bool values_in_keys = false;  ///< values are the first channels of the keys
-  float others_times = 1.0F;    ///< with values_in_keys: what the keys' other channels are multiplied with
+  float others_times = 1.0F;    ///< with values_in_keys: factor on the other channels of the keys
 };
 
 inline std::ostream& operator<<(std::ostream& out, const AttentionCase& c) {
@@ -50,7 +50,7 @@ struct AttentionResult {
   std::vector<double> share;
 };
 
-/// Keys and values as a cache holds them; slots that no position has written hold NaN or, in INT8, NaN scales.
+/// Keys and values in a cache; slots that no position has written hold NaN or, in INT8, NaN scales.
 class CacheCase {
  public:
   CacheCase(const AttentionCase& c, std::size_t value_size, unsigned seed)
@@ -97,7 +97,7 @@ class CacheCase {
     std::vector<std::uint16_t> fp16_rows;
   };
 
-  /// One token's rows of all heads.
+  /// Writes one token's rows of all heads.
   void write(std::size_t position, RowKind kind, std::span<const float> row, bool fp16) {
     Page& page = pages_[order_.page_of(position)];
     const std::size_t slot = position % kPageTokens;
@@ -132,7 +132,7 @@ class CacheCase {
                RowKind::kKeys, head, slot, page);
   }
 
-  /// The position of a part's codes: from `first` on in rows of `row`.
+  /// The position of a part's codes: from code `first` on, in rows of `row` codes.
   struct Place {
     std::size_t row;
     std::size_t first = 0;
@@ -159,7 +159,7 @@ class CacheCase {
   std::vector<CachePage> view_;
 };
 
-/// Queries, a cache, and room for results.
+/// Queries, a cache, and memory for results.
 struct AttentionData {
   AttentionCase c;
   AttentionShape shape;
@@ -194,7 +194,7 @@ struct AttentionData {
     return all;
   }
 
-  /// `count` queries, without those before and after them.
+  /// Returns `count` queries from `first` on.
   AttentionSequence piece(std::size_t first, std::size_t count, std::vector<float>& out) const {
     out.assign(count * c.heads * shape.output_size(), 0.0F);
     AttentionSequence sequence = {.q = q.data() + first * q_stride,

@@ -1,4 +1,4 @@
-// Sequences that keep positions in the same pages.
+// Checks attention of sequences that share pages.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -13,12 +13,12 @@
 namespace ballast::kernels {
 namespace {
 
-/// Sequences over one shape, each with queries and a cache of its own, of which the first pages may be another's.
+/// Sequences of one shape with separate queries and caches. The first pages of a cache may be another sequence's.
 struct SharingSequences {
   std::vector<AttentionData> data;
   std::vector<std::vector<CachePage>> pages;
 
-  /// parents[i]: whose first `shared` positions sequence i has; itself for none.
+  /// Sequence i shares its first `shared` positions with sequence `parent`; without a parent it is its own.
   struct Member {
     std::size_t parent;
     std::size_t shared;
@@ -42,12 +42,12 @@ struct SharingSequences {
   AttentionSequence sequence(std::size_t i, std::vector<float>& out) const {
     AttentionSequence sequence = data[i].piece(0, data[i].c.queries, out);
     sequence.kv.pages = pages[i];
-    // The bias is the layer's.
+    // The bias belongs to the layer.
     if (sequence.kv.key_bias.values != nullptr) sequence.kv.key_bias = {data[0].bias.data(), &data[0].rotation};
     return sequence;
   }
 
-  /// Each sequence's output, in the order of `order`, all in one call or each in its own.
+  /// Returns the output of each sequence in the order of `order`, from one call or from separate calls.
   std::vector<std::vector<float>> outputs(std::span<const std::size_t> order, bool together) const {
     std::vector<std::vector<float>> out(data.size());
     std::vector<AttentionSequence> sequences;
@@ -125,7 +125,8 @@ TEST_CASE("sequences without queries do not affect a call") {
 
 TEST_CASE("positions that sequences keep in the same pages are read once for all of them") {
   using Member = SharingSequences::Member;
-  // Two that share 1,024 positions, of which 512 with the others; one of its own; one with too many queries to share.
+  // Two sequences share 1,024 positions, of which they share 512 with others; one is separate, and one has too many
+  // queries to share.
   const Member members[] = {{0, 0, 1500}, {0, 1024, 1100}, {0, 512, 600}, {3, 0, 550}, {0, 512, 700, 80}};
   const AttentionCase c = {.heads = 4, .kv_heads = 2, .head_size = 8};
   const SharingSequences sequences(c, members);
@@ -136,7 +137,7 @@ TEST_CASE("positions that sequences keep in the same pages are read once for all
   plan.make(sequences.data[0].shape, call);
   std::size_t read = 0;
   for (const AttentionTask& task : plan.tasks()) read += task.range.size() * task.kv_heads;
-  const std::size_t blocks = 2;  // of the many queries
+  const std::size_t blocks = 2;  // blocks of the sequence with many queries
   CHECK(read == c.kv_heads * (1500 + (1100 - 1024) + (600 - 512) + 550 + (700 * blocks - (80 - 48))));
 }
 

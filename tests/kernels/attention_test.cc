@@ -10,7 +10,7 @@
 namespace ballast::kernels {
 namespace {
 
-/// NaN if one is among the differences; no bound holds for it.
+/// Returns the largest difference, or NaN if one is among the differences, for which no bound holds.
 double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
   double largest = 0.0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -21,7 +21,7 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
   return largest;
 }
 
-/// Root of the mean square.
+/// Returns the root mean square of the differences.
 double typical_difference(const std::vector<float>& a, const std::vector<float>& b) {
   double squares = 0.0;
   for (std::size_t i = 0; i < a.size(); ++i) squares += std::pow(static_cast<double>(a[i]) - b[i], 2);
@@ -79,7 +79,7 @@ TEST_CASE("attention agrees with the reference on every target, for every shape 
   }
 }
 
-/// As latent attention has them: one key head, whose first channels are the values.
+/// Cases of latent attention: one key head, whose first channels are the values.
 const AttentionCase kJoinedCases[] = {
     {.heads = 16, .head_size = 576, .queries = 1, .length = 140, .value_size = 512},
     {.heads = 3, .head_size = 16, .queries = 40, .length = 40, .value_size = 12},
@@ -237,7 +237,8 @@ TEST_CASE("INT8 keys and values stay within their rounding of the exact result, 
   const AttentionResult exact = AttentionData(c, 11).reference_result();
   c.type = CacheType::kInt8;
   const AttentionResult rounded = AttentionData(c, 11).reference_result();
-  // Values round by 1/254 of their row's maximum (about 3 of a deviation of 1), scores by as much, averaged over many.
+  // Values are rounded with an error of 1/254 of their row's maximum (about 3 standard deviations), scores as much,
+  // averaged over many.
   CHECK(relative_error(rounded.out, exact.out) <= 0.05);
   c.fp16_every = 1;
   CHECK(relative_error(AttentionData(c, 11).reference_result().out, exact.out) <= 2e-3);

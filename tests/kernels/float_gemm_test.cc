@@ -19,7 +19,7 @@ struct GemmCase {
   std::size_t rows, cols, m;
 };
 
-// Below a tile, between and beyond oneDNN's kernels, depths of one call and of several.
+// Sizes below a tile, between and beyond oneDNN's kernels, with depths of one call and of several.
 const GemmCase kGemmCases[] = {{1, 1, 13},   {3, 2, 16},     {17, 15, 13},   {33, 31, 64},   {65, 63, 25},
                                {1, 515, 70}, {200, 24, 131}, {40, 1030, 29}, {96, 2050, 65}, {515, 7, 301}};
 
@@ -35,7 +35,7 @@ struct Products {
         encoded(weights, type, true),
         matrix{encoded.data(), type, shape.rows, shape.cols} {}
 
-  /// Of the first m rows, onto ones.
+  /// Returns the products of the first m rows, added to ones.
   std::vector<float> of(std::size_t m, const ComputeOptions& compute) const {
     std::vector<float> dst(m * (matrix.rows + 1), 1.0F);
     const FloatOutput output[] = {

@@ -157,7 +157,7 @@ TEST_CASE("16-bit values decode exactly and encode to the nearest, ties to even"
       bits.push_back(static_cast<std::uint16_t>(b));
       values.push_back(value);
     }
-    // Between any two neighbours: the middle, and values close to it.
+    // Between any two neighbours these are the middle, and values close to it.
     std::vector<float> between = random_floats(1001, 7, 3.0F);
     for (std::size_t i = 0; i + 1 < values.size(); i += 7) {
       const float middle = values[i] + (values[i + 1] - values[i]) / 2;

@@ -43,7 +43,8 @@ TEST_CASE("errors of grids equal a plain loop's on every target, for all lengths
 }
 
 TEST_CASE("if only some whole numbers are steps, values are rounded to the nearest of these on every target") {
-  // -3, 0, 1 and 4: an entry for all numbers between two halves, from -3 to 4.
+  // The steps are -3, 0, 1 and 4. There is an entry for each whole number from -3 to 4, for the values that round to
+  // it.
   const std::vector<float> nearest = {-3, -3, -3, 0, 0, 0, 0, 1, 1, 1, 1, 4, 4, 4, 4};
   const std::vector<float> values = {-9, -3.2F, -1.6F, -1.4F, 0.1F, 0.4F, 0.6F, 2.4F, 2.6F, 3.9F, 4.1F, 9};
   const std::vector<float> steps = {-3, -3, -3, 0, 0, 0, 1, 1, 4, 4, 4, 4};

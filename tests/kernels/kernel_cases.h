@@ -1,4 +1,4 @@
-// What the tests of all kernels share: targets, thread counts, random arrays, error budgets.
+// Shared by the tests of kernels: targets, thread counts, random arrays, error budgets.
 #ifndef BALLAST_TESTS_KERNELS_KERNEL_CASES_H_
 #define BALLAST_TESTS_KERNELS_KERNEL_CASES_H_
 
@@ -23,7 +23,7 @@ using test::for_every_target;
 using test::random_floats;
 using test::with_threads;
 
-/// Lengths around those of vectors and tiles.
+/// Lengths close to those of vectors and tiles.
 inline constexpr std::size_t kVectorSizes[] = {1, 2, 3, 15, 16, 17, 31, 33, 64, 65, 576, 1535};
 
 inline std::vector<std::uint8_t> random_bytes(std::size_t count, unsigned seed) {
@@ -33,7 +33,7 @@ inline std::vector<std::uint8_t> random_bytes(std::size_t count, unsigned seed) 
   return values;
 }
 
-/// Values in a type's bytes, from an odd address on when `misaligned`.
+/// Values encoded in a type, from an odd address on if `misaligned`.
 struct EncodedFloats {
   std::vector<char> bytes;
   std::size_t offset;
@@ -52,7 +52,7 @@ struct EncodedFloats {
   const void* data() const { return bytes.data() + offset; }
 };
 
-/// The largest difference relative to the largest expected magnitude; infinite when something is not finite.
+/// Returns the largest difference relative to the largest expected magnitude; infinite if a value is not finite.
 inline double relative_error(const std::vector<float>& actual, const std::vector<float>& expected) {
   REQUIRE(actual.size() == expected.size());
   double error = 0.0;
@@ -65,7 +65,7 @@ inline double relative_error(const std::vector<float>& actual, const std::vector
   return error / magnitude;
 }
 
-/// dst rows are further apart than needed; the gap must remain unchanged.
+/// The value of the gaps between dst rows, which must remain unchanged.
 inline constexpr float kUntouched = -12345.0F;
 
 }  // namespace ballast::kernels

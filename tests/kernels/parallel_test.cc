@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMuchWork = std::size_t{1} << 40;
 
-/// How often each of `count` tasks ran, and each place of the same number in a range.
+/// Returns how often each of `count` tasks ran, and each index of a range of this length.
 std::vector<int> runs_of(std::size_t count, std::size_t threads) {
   std::vector<int> runs(count);
   parallel_tasks(count, threads, [&](std::size_t task, std::size_t thread) {
@@ -33,7 +33,7 @@ std::vector<int> runs_of(std::size_t count, std::size_t threads) {
   return runs;
 }
 
-/// body() on `threads` OpenMP threads, alone and in a team.
+/// Runs body() on `threads` OpenMP threads, without a team and in one.
 template <class Body>
 void alone_and_in_a_team(int threads, const Body& body) {
   CAPTURE(threads);
@@ -156,7 +156,7 @@ TEST_CASE("several threads of a program can lead teams at the same time") {
   for (const std::vector<int>& own : runs) CHECK(own == std::vector<int>(100, 2));
 }
 
-// ThreadSanitizer lets no process that was forked begin threads.
+// ThreadSanitizer does not allow threads in a forked process.
 #if !HWY_IS_TSAN
 TEST_CASE("after a fork, parent and child both have working threads") {
   const auto runs_once = [] {
@@ -171,7 +171,7 @@ TEST_CASE("after a fork, parent and child both have working threads") {
   for (int i = 0; i < 3; ++i) {
     const pid_t process = ::fork();
     if (process == 0) {
-      ::alarm(60);  // ends it where it hangs
+      ::alarm(60);  // ends the process if it hangs
       ::_exit(runs_once() ? 0 : 1);
     }
     int status = -1;

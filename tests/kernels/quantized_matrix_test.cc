@@ -22,7 +22,7 @@ struct QuantizedCase {
   CodebookId codebook = CodebookId::kUniform;
 };
 
-/// A random matrix that owns what a QuantizedView points to.
+/// A random matrix, and the arrays that a QuantizedView points to.
 struct RandomMatrix {
   std::vector<std::uint8_t> codes, zeros;
   std::vector<std::uint16_t> scales, outlier_weights;
@@ -105,14 +105,14 @@ std::vector<QuantizedCase> cases() {
   return all;
 }
 
-/// Every way in which activations can meet the matrix of a case.
+/// Returns all quantizations with which a case's matrix can be multiplied.
 std::vector<ActivationQuantization> formats_of(const QuantizedCase& c) {
   return {{c.cols, c.group_size, ActivationType::kInt8, false, c.outliers},
           {c.cols, c.group_size, ActivationType::kInt8, true, c.outliers},
           {c.cols, c.group_size, ActivationType::kInt16, true, c.outliers}};
 }
 
-/// m x rows products, in rows one float longer, which must stay as they are.
+/// Returns m x rows products, from rows that are one float longer, whose last float must not change.
 std::vector<float> multiply(const QuantizedMatrix& matrix, const std::vector<float>& src, std::size_t m,
                             const ActivationQuantization& format, const float* bias) {
   QuantizedActivations activations;
@@ -253,7 +253,7 @@ TEST_CASE("matrices that read different tokens give the same bits as each alone"
   const RandomMatrix random_gate({kRows, 96, 32, 0, 8, true, {5}, true});
   std::vector<RandomMatrix> random;
   for (const int bits : {4, 5, 6, 8}) random.push_back(RandomMatrix({kRows, 96, 32, 0, bits, bits < 6, {5}, false}));
-  // Few tokens each, then many for some, which partition the work otherwise.
+  // Each matrix gets few tokens, then some get many, which changes how the work is divided.
   for (const std::array<std::size_t, 4>& tokens : {std::array<std::size_t, 4>{1, 3, 0, 16}, {2, 40, 17, 5}}) {
     const std::vector<float> src = random_floats((tokens[0] + tokens[1] + tokens[2] + tokens[3]) * 96, 2);
     for (const bool gated : {false, true}) {

@@ -19,7 +19,7 @@ struct Convolution {
   std::vector<float> bias = random_floats(channels, 4);
   std::vector<float> dst = std::vector<float>(tokens * channels, kUntouched);
 
-  /// Of the tokens from `first` on.
+  /// Returns the run over the tokens from `first` on.
   ConvolutionRun run(std::size_t first, std::size_t count) {
     return {.tokens = count,
             .channels = channels,
@@ -103,7 +103,7 @@ struct Delta {
   }
 };
 
-/// A recurrence over all of a fresh case's tokens against what is expected, and in two pieces against that.
+/// Compares a recurrence over all tokens of a fresh case with the reference, and a recurrence in two pieces with that.
 template <typename Case, typename Run>
 void check_whole_and_cut(const Case& fresh, const Case& expected, const Run& run, double tolerance) {
   Case whole = fresh;
@@ -158,7 +158,7 @@ struct StateSpace {
   }
 
  private:
-  /// Decays between 0 and 1 and steps, as a model has them: exp(-step).
+  /// Returns decays between 0 and 1 and steps, as a model has them: exp(-step).
   std::vector<float> random_gates() const {
     std::vector<float> made = random_floats(2 * tokens, 2);
     for (std::size_t t = 0; t < tokens; ++t) {

@@ -9,7 +9,7 @@ TEST_CASE("rope rotates pairs that are half a rotary size apart, and changes not
   struct Case {
     std::size_t head_stride, rotary_size;
   };
-  // Whole heads, the first quarter of a head, and a rotated part that follows another.
+  // The cases are whole heads, the first quarter of a head, and a rotated part after another one.
   for (const Case& c :
        {Case{2, 2}, Case{6, 6}, Case{32, 32}, Case{64, 64}, Case{66, 66}, Case{64, 16}, Case{80, 20}, Case{192, 64}}) {
     const std::size_t m = 9, heads = 3, half = c.rotary_size / 2, row_stride = heads * c.head_stride + 4;

@@ -42,7 +42,7 @@ TEST_CASE("a size that overflows throws and leaves existing memory unchanged") {
 
 #ifdef __linux__
 
-/// Of whole pages.
+/// Returns the number of resident pages of a range of whole pages.
 std::size_t resident_pages(std::byte* begin, std::size_t bytes) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const std::size_t before = -reinterpret_cast<std::uintptr_t>(begin) % page;
@@ -58,7 +58,7 @@ TEST_CASE("weights return their memory one by one") {
     pieces.push_back(allocate_weights(kBytes));
     std::memset(pieces.back().get(), 1 + i, kBytes);
   }
-  for (const std::size_t i : {1, 2, 5}) {  // of each mapping others stay
+  for (const std::size_t i : {1, 2, 5}) {  // pieces of each mapping remain in use
     std::byte* const piece = pieces[i].get();
     CHECK(resident_pages(piece, kBytes) > 0);
     pieces[i].reset();

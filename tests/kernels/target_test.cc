@@ -24,7 +24,8 @@ TEST_CASE("kernels can be restricted to each instruction set of this machine, an
   for (const std::string& name : names) {
     use_simd_target(name);
     CHECK(simd_target() == name);
-    CHECK(hwy::GetChosenTarget().GetIndex() != 0);  // kernels choose no more, which several threads would do at once
+    // No kernel chooses a target later, which several threads would do at once.
+    CHECK(hwy::GetChosenTarget().GetIndex() != 0);
     CHECK((kernels::target_extension() == kernels::Extension::kVnni) == name.ends_with("_VNNI"));
     CHECK((kernels::amx_unit() == kernels::AmxUnit::kProcessor) == name.ends_with("_AMX"));
     CHECK(simd_targets() == names);

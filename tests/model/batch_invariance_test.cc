@@ -1,4 +1,4 @@
-// Attention over real caches gives a sequence the same bits alone and in any company, pages shared or not.
+// Attention over real caches gives a sequence the same bits alone and in any batch, with shared pages or not.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ const kernels::KeyRotation& rotation() {
   return instance;
 }
 
-/// What one layer makes of a text's tokens, and how the text is cached.
+/// The queries, keys and values of a text in one layer, and the options of its cache.
 struct Text {
   KeyValueCacheOptions options;
   std::size_t length;
@@ -69,7 +69,7 @@ struct Text {
 
   KeyValueCache cache() const { return {{kShape}, options}; }
 
-  /// Appends the next `count` tokens; the sequence of their queries, which writes to `out`.
+  /// Appends the next `count` tokens, and returns the sequence of their queries, which writes to `out`.
   kernels::AttentionSequence append(KeyValueCache& cache, std::size_t count, std::vector<float>& out) const {
     const std::size_t first = cache.length();
     const kernels::KeyBias key_bias = {bias.empty() ? nullptr : bias.data(), &rotation()};
@@ -93,7 +93,7 @@ struct Text {
     return sequence;
   }
 
-  /// Outputs of the tokens that follow those of a cache, in calls of their own of at most `piece` tokens.
+  /// Returns the outputs of the tokens that follow those of a cache, from separate calls of at most `piece` tokens.
   std::vector<float> alone(KeyValueCache& cache, std::size_t piece) const {
     std::vector<float> all, out;
     while (cache.length() < length) {
@@ -107,7 +107,7 @@ struct Text {
   }
 };
 
-/// 16 texts of 1 to 700 tokens in caches of every kind.
+/// Returns 16 texts of 1 to 700 tokens in caches of all kinds.
 std::vector<Text> random_texts(std::mt19937& random) {
   std::vector<Text> texts;
   for (unsigned i = 0; i < 16; ++i) {
@@ -123,7 +123,7 @@ std::vector<Text> random_texts(std::mt19937& random) {
   return texts;
 }
 
-/// All texts' outputs when they run in random batches and pieces.
+/// Returns the outputs of all texts from random batches and pieces.
 std::vector<std::vector<float>> in_company(const std::vector<Text>& texts, std::mt19937& random) {
   std::vector<KeyValueCache> caches;
   for (const Text& text : texts) caches.push_back(text.cache());
@@ -186,7 +186,7 @@ TEST_CASE("forks of a sequence share its pages, continue with the same bits, and
       KeyValueCache whole = text.cache();
       const std::vector<float> expected = text.alone(whole, 100);
 
-      // Another text with the same beginning of `common` tokens.
+      // Another text has the same beginning of `common` tokens.
       for (const std::size_t common : {100, 128, 200, 383}) {
         CAPTURE(common);
         Text start = text;
@@ -237,9 +237,9 @@ TEST_CASE("a fork copies what it writes to, and nothing else") {
     CHECK(pool->bytes_in_use() == 2 * page);
     KeyValueCache fork = cache.fork(200);
     KeyValueCache full_pages = cache.fork(128);
-    feed(fork, 1);  // its own copy of the second page
+    feed(fork, 1);  // gets its own copy of the second page
     CHECK(pool->bytes_in_use() == 3 * page);
-    feed(cache, 1);  // whose only owner is now the first cache
+    feed(cache, 1);  // the first cache is now the only owner of its page
     CHECK(pool->bytes_in_use() == 3 * page);
     feed(full_pages, 1);
     CHECK(pool->bytes_in_use() == 4 * page);

@@ -23,7 +23,7 @@ namespace {
 constexpr std::uint16_t kHalf = 0x3800;  // 0.5 in F16
 constexpr double kScale = 0.5;
 
-/// Values of a bell curve, rounded to the nearest of some codes times kScale, and what that has really cost.
+/// Normally distributed values, rounded to the nearest of some codes times kScale, and the actual error.
 struct RoundedValues {
   StoredCodes codes;
   RelativeError error;
@@ -75,7 +75,7 @@ TEST_CASE("the estimated error is 0 without values or with codes that are all eq
   CHECK(percent_text(0.049) == "4.9 %");
 }
 
-/// A model whose first layer has its up_proj in IQ2_XXS.
+/// Writes a model whose first layer has its up_proj in IQ2_XXS.
 std::filesystem::path write_grid_model(const std::filesystem::path& directory) {
   constexpr std::int64_t kHiddenSize = 256;
   constexpr std::uint32_t kIq2Xxs = 16;

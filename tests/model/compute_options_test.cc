@@ -36,7 +36,7 @@ TEST_CASE("BF16 products change logits slightly, and equally for a prompt and to
     const std::vector<float> rounded = test::run_at_once(model, ids);
     const double error = test::relative_error(rounded, golden.logits.front());
     CHECK(error > 1e-4);
-    CHECK(error < (std::string_view(name) == "gemma4_text" ? 0.6 : 0.2));  // where INT8 weights make 1.0
+    CHECK(error < (std::string_view(name) == "gemma4_text" ? 0.6 : 0.2));  // INT8 weights give 1.0
     CHECK(test::run_in_pieces(model, ids, 1) == rounded);
   }
 }
@@ -59,7 +59,7 @@ TEST_CASE("two models of one process with different options each give the same b
     std::vector<float> logits{};
   };
   Run runs[] = {{exact, exact.make_exact_state(ids.size())}, {rounded, rounded.make_exact_state(ids.size())}};
-  for (const int id : ids) {  // a step of one, then of the other
+  for (const int id : ids) {  // the models take turns
     for (Run& run : runs) {
       const std::vector<float> part = test::run_tokens(run.model, {&id, 1}, run.state);
       run.logits.insert(run.logits.end(), part.begin(), part.end());

@@ -33,7 +33,7 @@ Linear matrix() {
   return {.part = {}, .name = "", .weights = std::move(holder), .bias = {}, .activations = {}};
 }
 
-/// A loader that notes what it was asked for.
+/// A loader that records the requests.
 class NotingLoader {
  public:
   ExpertLoader loader() {
@@ -62,10 +62,10 @@ void use(const ExpertCache& cache, std::size_t layer, const std::vector<std::siz
 
 TEST_CASE("the least recently used expert is evicted") {
   NotingLoader notes;
-  const ExpertCache cache(3 * kExpertBytes, notes.loader(), 0);  // has expert 0 of layer 0
+  const ExpertCache cache(3 * kExpertBytes, notes.loader(), 0);  // holds expert 0 of layer 0
   CHECK(cache.streamed_bytes() == kExpertBytes);
   use(cache, 0, {1, 2});
-  use(cache, 0, {0});  // expert 1 is now the oldest
+  use(cache, 0, {0});  // expert 1 is now the least recently used
   use(cache, 1, {0});
   use(cache, 0, {0, 2});
   CHECK(notes.loads_of(0, 0) == 1);
@@ -125,7 +125,7 @@ TEST_CASE("an expert that cannot be read is named in the error, and loaded again
 
 constexpr std::array kMixtures = {"qwen3_moe", "mixtral", "olmoe", "deepseek_v3", "granitemoe", "qwen2_moe", "gpt_oss"};
 
-/// Bytes of an expert of a model in memory.
+/// Returns the bytes of one expert of a model in memory.
 std::uint64_t expert_bytes(const std::filesystem::path& path, FloatLayout layout) {
   const Model model(path, layout, {.expert_bytes = std::uint64_t{1} << 30});
   return model.expert_figures()->bytes;

@@ -211,7 +211,7 @@ TEST_CASE("a scale that is not finite, a group that does not exist and another s
         }) == Contains("mlp.down_proj: row 1 has values that are not finite"));
 }
 
-/// A change that leaves nothing to run; what it did.
+/// Makes a change after which the model cannot run, and returns its description.
 std::string break_tensors(ForeignModel& model, std::mt19937& random) {
   const auto below = [&](std::size_t end) { return static_cast<std::size_t>(random() % end); };
   std::vector<std::string> names;
@@ -245,13 +245,13 @@ std::string break_tensors(ForeignModel& model, std::mt19937& random) {
         tensor.data.clear();
         return name + " empty";
       }
-      // All ones are no number in any type of float.
+      // A value with all bits set is NaN in every float type.
       for (std::size_t i = 0; i < 4; ++i) tensor.data[i] = '\xff';
       return name + " no number";
   }
 }
 
-/// A change that may be harmless.
+/// Makes a change that may be harmless, and returns its description.
 std::string change_config(ForeignModel& model, std::mt19937& random) {
   const std::vector<nlohmann::json> values = {nullptr,    true,
                                               -1,         0,

@@ -27,7 +27,7 @@ using test::relative_error;
 using test::run_at_once;
 using test::run_in_pieces;
 
-// Sums of another order: the same values up to a few roundings.
+// The order of summation differs: the values are equal up to a few roundings.
 constexpr double kRounding = 5e-5;
 
 TEST_CASE("logits are those of transformers") {
@@ -47,7 +47,7 @@ TEST_CASE("a GGUF gives the logits of the Hugging Face directory with the same w
     const Golden golden = read_golden(name);
     const test::TemporaryDirectory unpacked;
     test::TinyModel plain = test::read_model(golden_model(name));
-    plain.config["use_sliding_window"] = false;  // a GGUF says nothing of it
+    plain.config["use_sliding_window"] = false;  // a GGUF does not store it
     Model directory(plain.write(unpacked / name));
     Model gguf(golden_model(name + ".gguf"));
     for (const std::vector<int>& ids : golden.ids) {
@@ -106,7 +106,7 @@ TEST_CASE("rows of the embedding give the same bits as the ids whose rows they a
       decode_row(table, static_cast<std::size_t>(ids[i]), row);
       for (std::size_t c = 0; c < spec.hidden_size; ++c) row[c] *= static_cast<float>(spec.embedding_scale);
       rows[i] = row;
-      if (!spec.token_inputs) placeholders[i] = 0;  // no table but the embedding is read by ids
+      if (!spec.token_inputs) placeholders[i] = 0;  // only the embedding is read by ids
     }
     const TokenSpan tokens(placeholders, rows);
     SequenceState state = model.make_exact_state(ids.size());
@@ -167,7 +167,7 @@ TEST_CASE("a batch of sequences of different length equals each sequence alone")
     SequenceState second_state = model.make_exact_state(20);
     std::vector<float> first_rows;
     std::vector<float> second_rows;
-    // Twice, so that the caches differ in length when the second half begins.
+    // The forward pass runs twice, so that the caches differ in length when the second half begins.
     for (const auto& [from, first_count, second_count] : {std::tuple{0, 9, 2}, std::tuple{1, 5, 4}}) {
       const SequenceTokens batch[] = {
           {std::span(golden.ids[0]).subspan(from == 0 ? 0 : 9, static_cast<std::size_t>(first_count)), &first_state,

@@ -1,4 +1,4 @@
-// GGUFs of families that have no golden one: their golden directories, written as llama.cpp's converter writes them.
+// GGUFs of families without a golden GGUF: their golden directories, written as llama.cpp's converter does.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -26,11 +26,11 @@ using test::golden_model;
 
 struct Family {
   const char* golden;
-  const char* architecture;  ///< of the GGUF
-  const char* metadata;      ///< beside what `sizes` says, or in its place; keys without the architecture
+  const char* architecture;  ///< general.architecture of the GGUF
+  const char* metadata;      ///< in addition to, or instead of, the result of `sizes`; keys without the architecture
 };
 
-/// What all have, from a config.json.
+/// Returns the metadata that all families have, from a config.json.
 json sizes(const json& config) {
   const std::size_t heads = config["num_attention_heads"];
   return {{"block_count", config["num_hidden_layers"]},
@@ -52,7 +52,7 @@ json metadata_of(const Family& family, const json& config, const json& change) {
   return metadata;
 }
 
-// Qwen3.5's last block is one that predicts further tokens.
+// Qwen3.5's last block predicts later tokens.
 constexpr Family kFamilies[] = {
     {"gemma", "gemma", R"({"attention.key_length": 12, "attention.value_length": 12})"},
     {"granite", "granite",
@@ -140,7 +140,7 @@ TEST_CASE("a GGUF with a rotation factor but no type is stretched by that factor
 constexpr Family kEncoder = {"bert", "bert", R"({"attention.causal": false, "attention.layer_norm_epsilon": 1e-12,
             "pooling_type": 2})"};
 
-/// The golden encoder without its head, as encoders of texts are published.
+/// Writes the golden encoder without its head, as encoders of texts are published.
 std::filesystem::path write_encoder(const std::filesystem::path& directory, int token_types) {
   test::TinyModel encoder = test::read_model(golden_model("bert"));
   encoder.config["architectures"] = {"BertModel"};
@@ -152,7 +152,7 @@ std::filesystem::path write_encoder(const std::filesystem::path& directory, int 
   return encoder.write(directory);
 }
 
-/// `fused`: queries, keys and values in one tensor, as older converters wrote them.
+/// Returns the GGUF of an encoder. `fused`: queries, keys and values are one tensor, as older converters wrote them.
 std::string encoder_gguf(const std::filesystem::path& directory, bool fused, const json& change = json::object()) {
   const ModelSource source(directory);
   Architecture architecture = architecture_for_model_type("bert", "test");

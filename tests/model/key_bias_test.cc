@@ -20,7 +20,7 @@ using test::random_floats;
 
 using kernels::CacheType;
 
-/// Root of the mean square of the difference, over the spread of what was expected.
+/// Returns the root mean square of the difference, divided by the spread of the expected values.
 double typical_error(const std::vector<float>& got, const std::vector<float>& expected) {
   double difference = 0.0, squares = 0.0;
   for (std::size_t i = 0; i < got.size(); ++i) {
@@ -51,7 +51,7 @@ TEST_CASE("with key biases a hundred times larger, the logits of an INT8 cache s
   }
 }
 
-/// One layer of attention whose keys have a bias far above them.
+/// One layer of attention whose keys have a very large bias.
 struct BiasedKeys {
   static constexpr std::size_t kTokens = 150, kHeads = 4, kSize = 32;
   static constexpr CacheShape kShape = {.kv_heads = 2, .key_size = kSize, .value_size = kSize};

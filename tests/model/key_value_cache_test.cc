@@ -26,14 +26,14 @@ using kernels::RowKind;
 
 constexpr CacheShape kSmall = {.kv_heads = 2, .key_size = 3, .value_size = 4};
 
-/// One value that a cache holds, of a float type F32.
+/// Returns one value of a cache of type F32.
 float stored(const kernels::KeyValueView& view, RowKind kind, std::size_t head, std::size_t position, std::size_t c) {
   const std::byte* rows = view.page_of(position).data + view.layout->rows_at(kind, head);
   return kernels::reference::read_value(rows, kernels::FloatType::kF32,
                                         position % kPageTokens * view.layout->size(kind) + c);
 }
 
-/// Appends tokens of random keys and values, dense and as wide as kSmall, and advances.
+/// Appends tokens with random keys and values, dense, with the sizes of kSmall, and advances.
 void feed(KeyValueCache& cache, std::size_t count, unsigned seed, std::span<const std::uint8_t> fp16_tokens = {}) {
   const std::vector<float> rows = random_floats(count * 8, seed);
   cache.append(0, rows.data(), 8, rows.data(), 8, count, fp16_tokens);
@@ -161,13 +161,13 @@ TEST_CASE("a rolling cache can be truncated until a token that would be visible 
   for (std::size_t length = 0; length <= 256; ++length) CHECK(cache.can_truncate_to(length));
   CHECK(!cache.can_truncate_to(257));
   feed(cache, 1, 4);                   // over position 128
-  CHECK(!cache.can_truncate_to(147));  // sees 128 .. 146
-  CHECK(cache.can_truncate_to(148));   // sees 129 .. 147
+  CHECK(!cache.can_truncate_to(147));  // it sees 128 .. 146
+  CHECK(cache.can_truncate_to(148));   // it sees 129 .. 147
   CHECK(!cache.can_truncate_to(129));
-  CHECK(cache.can_truncate_to(128));  // sees what is in the sinks' page
+  CHECK(cache.can_truncate_to(128));  // it sees the page of the sinks
   cache.truncate(148);
   CHECK(cache.can_truncate_to(148));
-  CHECK(!cache.can_truncate_to(147));  // position 128 stays lost
+  CHECK(!cache.can_truncate_to(147));  // position 128 is lost
 }
 
 TEST_CASE("FP16 tokens release their memory when they are overwritten") {
@@ -178,12 +178,12 @@ TEST_CASE("FP16 tokens release their memory when they are overwritten") {
     feed(cache, flags.size(), 1, flags);
     feed(cache, flags.size(), 2);
   };
-  feed_page(2);  // the sink among them
+  feed_page(2);  // includes the sink
   CHECK(cache.fp16_tokens(0) == 2);
   feed_page(9);
   CHECK(cache.fp16_tokens(0) == 11);
   const std::size_t memory = cache.memory_bytes();
-  feed_page(0);  // over the last ones
+  feed_page(0);  // overwrites the last tokens
   CHECK(cache.fp16_tokens(0) == 2);
   feed_page(7);
   CHECK(cache.fp16_tokens(0) == 9);
@@ -236,7 +236,7 @@ TEST_CASE("tokens that do not fit are refused, and change nothing") {
   }
 }
 
-/// One layer of attention over a rolling cache: raw queries, keys and values of a long text, and how positions rotate.
+/// One layer of attention over a rolling cache: unrotated queries, keys and values of a long text, and the rotation.
 struct Streaming {
   static constexpr std::size_t kTokens = 400, kHeads = 4, kSize = 16, kValueSize = 8;
   static constexpr CacheShape kShape = {.kv_heads = 2, .key_size = kSize, .value_size = kValueSize};
@@ -250,7 +250,7 @@ struct Streaming {
     return {.heads = kHeads, .kv_heads = kShape.kv_heads, .head_size = kSize, .scale = 0.25F, .value_size = kValueSize};
   }
 
-  /// A token's heads, rotated as at `position`.
+  /// Returns a token's heads, rotated for `position`.
   static std::vector<float> rotated(const std::vector<float>& rows, std::size_t token, std::size_t heads,
                                     std::size_t position) {
     std::vector<float> row(rows.begin() + static_cast<std::ptrdiff_t>(token * heads * kSize),
@@ -265,7 +265,7 @@ struct Streaming {
     return row;
   }
 
-  /// Outputs of all tokens, fed in batches.
+  /// Returns the outputs of all tokens, which are appended in batches.
   std::vector<float> run(CacheType type, std::size_t batch) const {
     KeyValueCache cache({kShape}, {.type = type, .window = window, .sinks = sinks, .largest_append = batch});
     std::vector<float> all;
@@ -299,7 +299,8 @@ struct Streaming {
     return all;
   }
 
-  /// Each token's output from scratch: what the cache holds for it, lined up in slots 0, 1, ... and rotated there.
+  /// Computes each token's output without a rolling cache: the tokens that the cache holds for it are put in slots 0,
+  /// 1, ... and rotated there.
   std::vector<float> from_scratch() const {
     std::vector<float> all;
     for (std::size_t token = 0; token < kTokens; ++token) {

@@ -18,7 +18,7 @@ namespace {
 
 using Rows = std::vector<std::size_t>;
 
-/// A checkpoint that has names and numbers of rows, and nothing else.
+/// A checkpoint with names and numbers of rows only.
 class Names : public files::Checkpoint {
  public:
   explicit Names(std::map<std::string, std::int64_t> rows) : files::Checkpoint("names"), rows_(std::move(rows)) {
@@ -41,7 +41,7 @@ class Names : public files::Checkpoint {
   nlohmann::json config_;
 };
 
-/// Four heads of 2, two for keys and values.
+/// Returns a spec with four heads of 2 channels, two of them for keys and values.
 ModelSpec two_layer_spec() {
   ModelSpec spec;
   spec.hidden_size = 6;
@@ -77,7 +77,7 @@ TEST_CASE("parts of a matrix are stored one after the other, or interleaved by h
   CHECK(rows_in(Runs::kOne, Role::kQuery) == Rows{0, 1, 2, 3, 4, 5, 6, 7});
   CHECK(rows_in(Runs::kOne, Role::kKey) == Rows{8, 9, 10, 11});
   CHECK(rows_in(Runs::kOne, Role::kValue) == Rows{12, 13, 14, 15});
-  // Two query heads, a key head, a value head; then the next group.
+  // A group has two query heads, a key head and a value head.
   CHECK(rows_in(Runs::kKeyValueHeads, Role::kQuery) == Rows{0, 1, 2, 3, 8, 9, 10, 11});
   CHECK(rows_in(Runs::kKeyValueHeads, Role::kKey) == Rows{4, 5, 12, 13});
   CHECK(rows_in(Runs::kKeyValueHeads, Role::kValue) == Rows{6, 7, 14, 15});
@@ -93,7 +93,7 @@ TEST_CASE("no list of rows is made for a tensor of another size") {
   const Architecture architecture = {.names = kNames, .fused = fused, .gguf_interleaves_rope = true};
   ModelSpec spec = two_layer_spec();
   for_each_attention(spec, [](AttentionSpec& attention) {
-    attention.head_size = attention.rope->rotary_size = 2147483646;  // a list of these would take 64 GiB
+    attention.head_size = attention.rope->rotary_size = 2147483646;  // a list of these rows would take 64 GiB
   });
   const Names names({{"block.1.qkv.weight", 16}, {"blk.1.q.weight", 8}});
   CHECK(find_matrix({.architecture = &architecture}, spec, names, Role::kQuery, 1, 0).rows.empty());
@@ -141,7 +141,7 @@ TEST_CASE("the first of a role's names that a checkpoint has is used") {
   };
   CHECK(module({{"old.3.weight", 8}}) == "old.3");
   CHECK(module({{"new.3.weight", 8}, {"old.3.weight", 8}}) == "new.3");
-  CHECK(module({{"new.3.bias", 8}}) == "new.3");  // neither: the first is the one that is missing
+  CHECK(module({{"new.3.bias", 8}}) == "new.3");  // the checkpoint has neither name: the first is reported
 }
 
 TEST_CASE("only a block's matrices are transposed, and only in the original checkpoint") {

@@ -63,7 +63,7 @@ TEST_CASE("a missing tensor is named") {
   CHECK(refusal_of_field("num_hidden_layers", 3) == Contains("has no tensor \"model.layers.2."));
 }
 
-// Of several names that a tensor may have, the first one is missed.
+// Of several names that a tensor may have, the error has the first.
 std::string missed_name(const std::string& family, const std::string& tensor) {
   const auto renamed = [&](std::string_view from, std::string_view to) {
     const std::size_t at = tensor.find(from);
@@ -94,7 +94,7 @@ TEST_CASE("a tensor that is missing from any family's checkpoint is named") {
       TinyModel incomplete = model;
       incomplete.tensors.erase(tensor);
       const auto path = incomplete.write(directory.path());
-      if (tensor == "lm_head.weight" || tensor == "embed_out.weight") {  // vectors can be made without
+      if (tensor == "lm_head.weight" || tensor == "embed_out.weight") {  // a model without a head can make vectors
         CHECK_FALSE(Model(path).spec().has_head);
         continue;
       }
@@ -246,7 +246,7 @@ TEST_CASE("a tensor that does not match its checksum is refused") {
   CHECK(error_message([&] { const Model loaded(directory.path()); }) == Contains("checksum"));
 }
 
-/// A model's tensors, with gains as they multiply.
+/// Returns a model's tensors, with norm gains including their offset.
 test::RoleTensors tensors_with_whole_gains(const ModelSource& source) {
   test::RoleTensors tensors = test::read_tensors(source);
   for (auto& [key, tensor] : tensors) {

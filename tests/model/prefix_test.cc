@@ -1,4 +1,4 @@
-// A model with a prefix runs every text as if the prefix stood in front of it.
+// A model with a prefix runs every text as if the prefix were its beginning.
 #include "model/source/prefix.h"
 
 #include <doctest/doctest.h>
@@ -35,7 +35,7 @@ std::vector<int> behind_prefix(const std::vector<int>& ids) {
   return all;
 }
 
-/// As conversion writes it, with any value in the prefix' field.
+/// Writes a model like a conversion, with any value of the prefix field.
 fs::path written_model(const fs::path& directory, const nlohmann::json& prefix) {
   test::TinyModel model = test::random_model();
   model.config["ballast"] = written_spec(ModelSpec{});

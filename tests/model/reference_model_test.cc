@@ -68,7 +68,7 @@ ModelSpec small_spec() {
   return spec;
 }
 
-/// Even in [-2, 2].
+/// Returns values that are uniformly distributed in [-2, 2].
 std::vector<float> random_rows(std::size_t size, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<float> values(size);
@@ -76,7 +76,8 @@ std::vector<float> random_rows(std::size_t size, unsigned seed) {
   return values;
 }
 
-/// How far forward_block is from the reference on nine random tokens, over the spread of what the block adds.
+/// Returns the error of forward_block against the reference on nine random tokens, divided by the spread of the block's
+/// output.
 double block_error(const ModelSpec& spec, unsigned seed) {
   const RoleTensors tensors = test::random_tensors(spec, seed);
   const BlockWeights block = assemble_block(spec, 0, parts_of(spec, tensors));
@@ -112,7 +113,7 @@ TEST_CASE("an attention's output is gated per element or per head, with and with
       CAPTURE(head_gates);
       CAPTURE(bias);
       CHECK(block_error(spec, 3) <= 1e-5);
-      // The gate matters: its values are not all the same.
+      // The gate has an effect: its values are not all the same.
       const RoleTensors gated = test::random_tensors(spec, 3);
       const ReferenceModel::Rows input(1, ReferenceModel::Row(spec.hidden_size, 0.5));
       const double with = ReferenceModel(spec, gated).block(0, input)[0][0];
@@ -246,7 +247,7 @@ TEST_CASE("latent attention gives the result of attention over expanded keys and
   }
 }
 
-/// What a layer makes of random inputs whose states take pieces of at most `piece` tokens, [tokens][hidden_size].
+/// Returns the output of a layer for random inputs in pieces of at most `piece` tokens, [tokens][hidden_size].
 std::vector<float> run_layer(const ModelSpec& spec, const BlockWeights& block, const KeyValueCacheOptions& options,
                              std::vector<float> hidden, std::size_t piece) {
   const std::size_t tokens = hidden.size() / spec.hidden_size;
@@ -315,7 +316,7 @@ TEST_CASE("embeddings and logits are scaled, and logits capped") {
       std::vector<float> logits(ids.size() * spec.vocab_size);
       kernels::QuantizedActivations scratch;
       outer.embedding().embed(ids, 0, hidden.data());
-      // The final norm would hide the embeddings' scale, so that they are looked at by themselves.
+      // The final norm would hide the embeddings' scale, so they are checked separately.
       const std::vector<float>& table = tensors.at({Role::kEmbedding, 0, 0}).weight;
       for (std::size_t c = 0; c < spec.hidden_size; ++c) CHECK(hidden[c] == 3.5F * table[3 * spec.hidden_size + c]);
       outer.preparation().prepare(hidden.data(), ids.size(), hidden.data(), scratch);

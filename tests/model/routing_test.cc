@@ -12,7 +12,7 @@ namespace {
 using Scoring = ExpertSpec::Scoring;
 using GroupScore = ExpertSpec::GroupScore;
 
-/// The definition: the best groups, then the best experts in them, one after the other.
+/// Implements the definition: first the best groups, then the best experts in them, one after the other.
 std::vector<double> reference_weights(const ExpertSpec& spec, const std::vector<float>& logits,
                                       const std::vector<float>& correction) {
   const std::size_t count = logits.size();

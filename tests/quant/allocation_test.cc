@@ -23,8 +23,8 @@ constexpr ModuleId kValue = {.role = Role::kValue, .layer = 3};
 constexpr ModuleId kDown = {.role = Role::kDown, .layer = 3};
 constexpr ModuleId kEmbedding = {.role = Role::kEmbedding};
 
-/// A matrix whose cost falls by four with every bit, in groups of 32 and, a little dearer in cost and cheaper in bytes,
-/// of 64.
+/// Returns a matrix whose cost falls by a factor of four per bit, in groups of 32 and of 64; groups of 64 have a
+/// slightly higher cost and fewer bytes.
 MatrixChoice matrix(const ModuleId& id, std::size_t rows, std::size_t cols, double sensitivity) {
   MatrixChoice choice{
       .id = id, .name = {}, .rows = rows, .options = {}, .column_bytes = 2 * rows + 4, .outlier_gains = {}};
@@ -98,14 +98,14 @@ TEST_CASE("matrices that read one input have one group size and the same outlier
   REQUIRE(v != nullptr);
   CHECK(q->format.group_size == v->format.group_size);
   CHECK(q->outlier_columns == v->outlier_columns);
-  CHECK(v->format.bits > q->format.bits);  // it matters forty times as much
+  CHECK(v->format.bits > q->format.bits);  // it has forty times the sensitivity
   CHECK(allocation.find(kEmbedding)->outlier_columns.empty());
   CHECK(allocation.find({.role = Role::kQuery, .layer = 2}) == nullptr);
   CHECK(allocation.find({.role = Role::kQuery, .layer = 3, .expert = 1}) == nullptr);
 }
 
 TEST_CASE("inputs with the largest INT8 cost per multiply-add become INT16, up to the given share") {
-  std::vector<InputChoice> inputs = small_model();  // of 80 * 64, 64 * 128 and 300 * 64 weights
+  std::vector<InputChoice> inputs = small_model();  // 80 * 64, 64 * 128 and 300 * 64 weights
   const auto set_costs = [&](std::size_t input, double fine, double coarse) {
     for (MatrixChoice& matrix : inputs[input].matrices) {
       matrix.outlier_gains.assign(inputs[input].cols, 0.001F);
@@ -114,8 +114,8 @@ TEST_CASE("inputs with the largest INT8 cost per multiply-add become INT16, up t
       }
     }
   };
-  set_costs(0, 1, 9);  // two matrices: 2 for 5,120
-  set_costs(1, 3, 4);  // 3 for 8,192
+  set_costs(0, 1, 9);  // two matrices: cost 2 for 5,120 weights
+  set_costs(1, 3, 4);  // cost 3 for 8,192 weights
   const auto becomes_int16 = [&](double share) {
     std::vector<InputChoice> changed = inputs;
     assign_int16_activations(changed, share);
@@ -132,9 +132,9 @@ TEST_CASE("inputs with the largest INT8 cost per multiply-add become INT16, up t
   CHECK(becomes_int16(0.3) == std::vector<bool>{false, false, false});
   CHECK(becomes_int16(0.39) == std::vector<bool>{true, false, false});
   CHECK(becomes_int16(0.7) == std::vector<bool>{true, false, false});
-  CHECK(becomes_int16(1) == std::vector<bool>{true, true, false});  // the last is not rounded at all
+  CHECK(becomes_int16(1) == std::vector<bool>{true, true, false});  // the last input is not quantized
   set_costs(1, 5, 6);
-  CHECK(becomes_int16(0.39) == std::vector<bool>{true, false, false});  // what does not fit is passed over
+  CHECK(becomes_int16(0.39) == std::vector<bool>{true, false, false});  // an input that exceeds the share is skipped
   CHECK(becomes_int16(0.7) == std::vector<bool>{false, true, false});
 
   assign_int16_activations(inputs, 0.7);
@@ -148,7 +148,7 @@ TEST_CASE("inputs with the largest INT8 cost per multiply-add become INT16, up t
     block.linears.back().activations = ActivationType::kInt8;
   }
   block.inputs.resize(2);
-  block.inputs[0].readers = {0, 1};  // the second's format was given by name
+  block.inputs[0].readers = {0, 1};  // the second's format is given by name
   block.inputs[1].readers = {2};
   apply_allocation(allocation, block);
   CHECK(block.linears[0].activations == ActivationType::kInt16);
@@ -164,7 +164,7 @@ TEST_CASE("inputs with the largest INT8 cost per multiply-add become INT16, up t
 }
 
 TEST_CASE("an allocation costs at most a quarter more than the best choice of formats within the budget") {
-  // Exhaustively, without outlier columns.
+  // The best choice is found exhaustively, without outlier columns.
   std::vector<InputChoice> inputs = small_model();
   for (InputChoice& input : inputs) input.most_outliers = 0;
   const std::uint64_t budget = 26'000;

@@ -18,10 +18,10 @@ Attention without_query_bias(Attention attention) {
   return attention;
 }
 
-/// Whether there is an output gate, and whether it has one value for a head.
+/// Whether there is an output gate, and whether it has one value per head.
 constexpr std::pair<bool, bool> kGates[] = {{false, false}, {true, false}, {true, true}};
 
-/// The value's bias into the output's.
+/// Folds the value's bias into the output's.
 Attention with_folded_value_bias(Attention attention) {
   const std::size_t size = attention.head_size;
   Vector repeated;
@@ -50,7 +50,7 @@ Attention with_scaled_values(Attention attention, const Vector& scale) {
 
 Attention with_rotated_values(Attention attention, unsigned seed) {
   Random of_values(seed);
-  Random of_heads(seed);  // the same matrix for every head
+  Random of_heads(seed);  // gives the same matrix for every head
   const Matrix values = orthogonal_heads(of_values, attention.kv_heads, attention.head_size);
   const Matrix heads = orthogonal_heads(of_heads, attention.heads, attention.head_size);
   attention.value = multiply(values, attention.value);

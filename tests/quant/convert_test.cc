@@ -70,7 +70,7 @@ TEST_CASE("the exact passes leave the logits and set the folded gains to 1") {
       CHECK(content.values == std::vector<float>(content.values.size(), 1.0F));
       CHECK(original.tensors.at(tensor).values != content.values);
     }
-    // The final norm's gain cannot go into a head that is the embedding.
+    // The final norm's gain cannot fold into a tied head.
     const bool tied = std::string(name) == "llama";
     const auto& final_norm = converted.tensors.at("model.norm.weight").values;
     CHECK((final_norm == std::vector<float>(final_norm.size(), 1.0F)) == !tied);
@@ -130,7 +130,7 @@ TEST_CASE("the expected cost of a conversion does not depend on the instruction 
 }
 
 TEST_CASE("every format loads and runs, and each additional bit reduces the error") {
-  // Each kind of activations meets each group size and each symmetry.
+  // Each type of activations is combined with each group size and each symmetry.
   const struct {
     const char* scheme;
     const char* group_and_symmetry;
@@ -147,7 +147,7 @@ TEST_CASE("every format loads and runs, and each additional bit reduces the erro
     }
     CHECK(error[8] <= 0.05);
     CHECK(error[4] <= 0.5);
-    // One more bit halves the step. The error does not halve with it, because of what is not rounded with the linears.
+    // One more bit halves the step. The error is not halved, because other tensors are not rounded.
     CHECK(error[5] < 0.75 * error[4]);
     CHECK(error[6] < 0.75 * error[5]);
     CHECK(error[8] < 0.75 * error[6]);
@@ -260,7 +260,7 @@ TEST_CASE("saved statistics determine the outlier columns") {
   const fs::path path = model.write(directory / "model");
   save_statistics(calibrate(path, {.text_files = {}, .samples = 2, .length = 16}), directory / "stats", false);
   ConvertOptions options = options_for("w8a8");
-  options.recipe.smooth = false;  // it would make the channel as large as the others
+  options.recipe.smooth = false;  // smoothing would make the channel as large as the others
   options.recipe.int16_activations_at_end = false;
   options.statistics = directory / "stats";
   convert(path, directory / "out", options);
@@ -302,7 +302,7 @@ TEST_CASE("an MLP reads INT16 if its output norm has a channel with a large gain
 }
 
 TEST_CASE("with INT8 activations, matrices that only a prompt's last token passes read INT16, unless disabled") {
-  for (const char* golden : {"llama3", "llama"}) {  // the head is the embedding, or not
+  for (const char* golden : {"llama3", "llama"}) {  // one has a tied head, the other has not
     CAPTURE(golden);
     for (const bool int16 : {true, false}) {
       CAPTURE(int16);
@@ -370,7 +370,7 @@ TEST_CASE("rounding a rounded model again is reported with the errors of both ro
   const auto note_of = [&](const char* model, const char* scheme) -> std::string {
     ConvertOptions options = options_for(scheme);
     options.recipe.outlier_fraction = 0;
-    options.recipe.correct_drift = false;  // which changes weights on purpose
+    options.recipe.correct_drift = false;  // the correction changes weights on purpose
     options.replace = true;
     for (const std::string& note : convert(golden_model(model), directory / "out", options).notes) {
       if (note.starts_with("rounded twice: ")) return note;

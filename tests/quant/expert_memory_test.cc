@@ -1,4 +1,4 @@
-// Converted mixtures with a part of their experts in memory.
+// Converted mixtures with only a part of their experts in memory.
 #include <doctest/doctest.h>
 
 #include <algorithm>

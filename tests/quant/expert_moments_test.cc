@@ -34,7 +34,7 @@ TEST_CASE("moments of n tokens are drawn toward those of all tokens with a weigh
     CAPTURE(tokens);
     const Hessian own = second_moments(random_floats(tokens * kCols, 2), kCols);
     const Hessian result = shrunk(own, all);
-    // As certain as all tokens where it has none of its own, as its own where these are enough.
+    // The moments are those of all tokens if the expert has no tokens, and its own if it has enough.
     const double share = std::min(1.0, static_cast<double>(tokens) / static_cast<double>(kCols));
     const double rows =
         static_cast<double>(kCols) / (share + (1 - share) * static_cast<double>(kCols) / static_cast<double>(all.rows));
@@ -135,7 +135,7 @@ TEST_CASE("an expert with fewer tokens than columns is also measured on others, 
     REQUIRE(with.expert_moments == nullptr);
     const WorkingInput& gate = more.input_of(model::Role::kExpertGate, e);
     REQUIRE(gate.expert_moments != nullptr);
-    // Mixed with the moments of all 12 tokens, in the share that it lacks of 16.
+    // They are mixed with the moments of all 12 tokens, in the share of 16 that the expert lacks.
     const double share = static_cast<double>(tokens) / 16;
     CHECK(gate.expert_moments->of(e).rows ==
           static_cast<std::uint64_t>(std::llround(16 / (share + (1 - share) * 16 / 12))));
@@ -169,7 +169,7 @@ TEST_CASE("values of experts and embeddings that are loaded on demand have passe
   }
 }
 
-/// Tokens whose channels depend on each other.
+/// Returns tokens whose channels are correlated.
 std::vector<float> correlated(std::size_t tokens, std::size_t cols, unsigned seed) {
   constexpr std::size_t kSources = 8;
   const std::vector<float> mixing = random_floats(kSources * cols, 100);

@@ -1,4 +1,4 @@
-// center_norms, equalize and rotate_values: what they do to a block and what they leave.
+// Tests of center_norms, equalize and rotate_values.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -28,7 +28,8 @@ TEST_CASE("centring removes the mean of a block's outputs and changes nothing el
   const ModelSpec spec = test::small_layer_norm_spec();
   const auto pass = make_center_norms(spec);
   const Run run = run_pass(spec, *pass);
-  // The residual stream here is not centred: compare after LayerNorms, not after the RMSNorms that follow.
+  // The residual stream is not centred here: the results are compared after LayerNorms, not after the RMSNorms that
+  // follow.
   const LayerValues layer_norm = [&] {
     Random random(6);
     return test::run_layer(spec, run.block, random.tokens(9, spec.hidden_size));
@@ -102,11 +103,11 @@ TEST_CASE("equalizing moves powers of two between matrices and changes no produc
       test::mlp_of(spec).gated = gated;
       test::mlp_of(spec).activation = gated ? Activation::kSilu : Activation::kRelu;
       test::attention_of(spec).output_gate = true;
-      test::attention_of(spec).head_gates = gated;  // by element in the other case
+      test::attention_of(spec).head_gates = gated;  // by element if not by head
       spec.biases = {.value = true, .up = true};
       const auto pass = make_equalize(spec);
       const Run run = run_pass(spec, *pass);
-      // Powers of two: the outputs agree to the last bits of F64.
+      // The factors are powers of two, so that the outputs agree to the last bits of F64.
       CHECK(test::relative_change(run.before.attention_output, run.after.attention_output) < 1e-13);
       CHECK(test::relative_change(run.before.mlp_output, run.after.mlp_output) < 1e-13);
       WorkingBlock original = run.original;

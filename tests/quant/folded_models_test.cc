@@ -63,7 +63,7 @@ TEST_CASE("all exact passes together preserve the logits of every architecture")
 }
 
 TEST_CASE("smoothed and rotated integers come to the sizes and types that were planned") {
-  bool eight_bits = false;  // every second model; which ones does not matter
+  bool eight_bits = false;  // every second model; the choice does not matter
   for (const std::string& name : test::golden_names()) {
     CAPTURE(name);
     eight_bits = !eight_bits;

@@ -1,4 +1,4 @@
-// What formats are expected to cost, against what they do cost.
+// Compares the expected costs of formats with measured ones.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kSamples = 8;
 constexpr std::size_t kSampleLength = 32;
 
-/// A model whose matrices matter very differently.
+/// Writes a model whose matrices differ widely in sensitivity.
 fs::path uneven_model(const fs::path& directory, std::size_t layers) {
   test::TinyModel model = test::random_model(
       {.hidden = 64, .layers = static_cast<std::int64_t>(layers), .heads = 4, .head_size = 16, .mlp = 96});
@@ -43,7 +43,7 @@ fs::path uneven_model(const fs::path& directory, std::size_t layers) {
   return model.write(directory);
 }
 
-/// Nothing but rounding, to the best grids, of the matrices that `exceptions` name.
+/// Returns a recipe that only rounds, to the best grids, the matrices that its overrides name.
 Recipe plain_recipe(const std::string& scheme) {
   Recipe recipe = recipe_for_scheme(scheme);
   recipe.fold_norms = recipe.fold_biases = recipe.smooth = false;
@@ -59,7 +59,7 @@ struct Cost {
   double measured = 0;
 };
 
-/// Mean divergence over the later half of each sample, as weighing formats takes it.
+/// Returns the mean divergence over the second half of each sample, which the measurement of formats uses.
 double divergence(const model::Model& original, const model::Model& changed, const Statistics& statistics) {
   const std::size_t vocab = original.spec().vocab_size;
   double sum = 0;
@@ -80,7 +80,7 @@ double divergence(const model::Model& original, const model::Model& changed, con
   return sum / static_cast<double>(positions);
 }
 
-/// A model at `path`, calibrated.
+/// A calibrated model at `path`.
 struct Calibrated {
   fs::path path;
   fs::path file;
@@ -112,7 +112,7 @@ struct Calibrated {
     return FormatSearch(inputs, steps).weighed().choices;
   }
 
-  /// What converting by a recipe costs.
+  /// Returns the divergence that a conversion by a recipe causes.
   double measure(const Recipe& recipe) const {
     const fs::path converted = path.string() + "-out";
     convert(path, converted, options(recipe));
@@ -120,7 +120,7 @@ struct Calibrated {
   }
 };
 
-/// Of every `step`th matrix alone in the finest, a middle and the coarsest format.
+/// Returns the costs of every `step`th matrix alone in the finest, a middle and the coarsest format.
 std::vector<Cost> costs_of(std::size_t layers, std::size_t step) {
   const TemporaryDirectory directory;
   const Calibrated model(uneven_model(directory / "model", layers));
@@ -144,7 +144,7 @@ std::vector<Cost> costs_of(std::size_t layers, std::size_t step) {
   return costs;
 }
 
-/// Spearman's rank correlation.
+/// Returns Spearman's rank correlation.
 double rank_correlation(const std::vector<double>& a, const std::vector<double>& b) {
   const auto ranks = [](const std::vector<double>& values) {
     std::vector<double> result;
@@ -242,7 +242,7 @@ TEST_CASE("the expected cost of INT8 inputs of the head is the measured one, whe
       tiny.config["tie_word_embeddings"] = true;
       tiny.tensors.erase("lm_head.weight");
     }
-    // One channel is large and weighs little: the other values of its group have few steps left.
+    // One channel is large and has small weights: few steps are left for the other values of its group.
     constexpr float kFactor = 30;
     tiny.at("model.norm.weight").values[3] *= kFactor;
     std::vector<float>& weights = tiny.at(head + ".weight").values;

@@ -8,7 +8,7 @@
 namespace ballast::quant {
 namespace {
 
-/// Its rows, as what unit vectors become.
+/// Returns the rows of a matrix as the images of unit vectors.
 std::vector<std::vector<double>> rows_of(const Hadamard& matrix) {
   std::vector<std::vector<double>> rows;
   std::vector<double> scratch;

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kTokensOfSample = 8;
 constexpr std::size_t kMeasuredSamples = 3;
 
-/// What the head of a model reads of some tokens, [tokens][hidden].
+/// Returns the input of a model's head for some tokens, [tokens][hidden].
 std::vector<float> head_rows(const model::Model& model, const std::vector<int>& ids) {
   model::Workspace workspace;
   std::vector<float> rows;
@@ -75,7 +75,7 @@ TEST_CASE("the head's input is measured after the last block, and a tied embeddi
   }
 }
 
-/// A model that only looks up and predicts: its blocks pass on their inputs, which are close to a few directions.
+/// Returns a model whose blocks pass on their inputs, which are close to a few directions.
 test::TinyModel lookup_model(bool tied) {
   test::TinyModel model = test::random_model({.hidden = 64, .layers = 1, .weights = 0});
   std::mt19937_64 engine(5);
@@ -104,7 +104,7 @@ TEST_CASE("a head is rounded for its input, tied or not, with chosen or given fo
       ConvertOptions options{.recipe = recipe_for_scheme("f32")};
       options.recipe.rounding = rounding;
       (tied ? options.recipe.embedding : options.recipe.head) = parse_format("int4-g32-asym");
-      if (chosen) {  // those of the blocks
+      if (chosen) {  // formats of the blocks' matrices
         options.recipe.linears = parse_format("int8-g64");
         options.recipe.overrides = {{tied ? "embed_tokens" : "lm_head", parse_format("int4-g32-asym")}};
         options.recipe.target_bytes = 400'000;

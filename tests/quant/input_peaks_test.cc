@@ -91,7 +91,7 @@ TEST_CASE("the expected error of INT8 inputs is that of the outputs, with or wit
         }
       }
       const double expected = errors.total(group_size) - (leave_out ? double{gains[40]} : 0);
-      if (leave_out && group_size == 64) continue;  // what a column takes along is known of groups of 32
+      if (leave_out && group_size == 64) continue;  // the gain of leaving out a column is known for groups of 32
       CHECK(expected > 0.8 * measured);
       CHECK(expected < 1.25 * measured);
     }

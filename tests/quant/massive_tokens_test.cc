@@ -1,4 +1,4 @@
-// What calibration reports as massive is what a run of the converted model keeps in 16 bits.
+// A run of a converted model keeps the tokens in 16 bits that calibration reports as massive.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace ballast {
 namespace {
 
-// Of tests/data/models/llama3: the token with which texts begin drives a massive activation.
+// In tests/data/models/llama3, the token with which texts begin causes a massive activation.
 constexpr int kMassiveToken = 1;
 
 Statistics measured() {
@@ -26,7 +26,7 @@ Statistics measured() {
   return calibrate(test::golden_model("llama3"), options);
 }
 
-/// Tokens that an INT8 cache holds in 16 bits after a model has read `ids`.
+/// Returns how many tokens an INT8 cache holds in 16 bits after a model has read `ids`.
 std::size_t kept_in_16_bits(const model::Model& model, const std::vector<int>& ids) {
   model::SequenceState state = model.make_state({.type = CacheOptions::Type::kInt8}, ids.size());
   test::run_tokens(model, ids, state);

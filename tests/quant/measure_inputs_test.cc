@@ -22,7 +22,7 @@ double mean_square(const float* values, std::size_t size) {
   return std::inner_product(values, values + size, values, 0.0) / static_cast<double>(size);
 }
 
-/// Runs one sample through a block, in place; the inputs' rows are valid until the next one.
+/// Runs one sample through a block, in place; the inputs' rows are valid until the next sample.
 void run_sample(const ModelSpec& spec, const model::BlockWeights& weights, std::size_t layer, float* hidden,
                 model::BlockActivations& activations) {
   const model::RopeTable rope(spec);
@@ -34,7 +34,7 @@ void run_sample(const ModelSpec& spec, const model::BlockWeights& weights, std::
 }
 
 TEST_CASE("before a linear that writes the stream, a token counts by the inverse of its mean square after the block") {
-  for (const std::string golden : {"llama3", "deepseek_v3"}) {  // the second has experts, which see some of the tokens
+  for (const std::string golden : {"llama3", "deepseek_v3"}) {  // the second has experts, which read some of the tokens
     CAPTURE(golden);
     const model::ModelSource source(test::golden_model(golden));
     const ModelSpec& spec = source.spec();
@@ -86,15 +86,15 @@ TEST_CASE("before a linear that writes the stream, a token counts by the inverse
   }
 }
 
-/// Drift of what the first linears read, [hidden][hidden], and of the stream in front of down, [hidden][cols]; what
-/// the attention's output reads, squared, by channel.
+/// Expected drift of the first linears' input, [hidden][hidden], and of the stream before down, [hidden][cols]; and the
+/// mean squares of the input of the attention's output projection, by channel.
 struct ExpectedDrift {
   std::vector<double> of_queries;
   std::vector<double> of_down;
   std::vector<double> output_energies;
 };
 
-/// Runs both versions of two samples through a block, in place.
+/// Runs two samples through both versions of a block, in place.
 ExpectedDrift expected_drift(const ModelSpec& spec, const model::BlockWeights& weights, std::size_t cols,
                              std::vector<float>& original, std::vector<float>& rounded) {
   const std::size_t size = spec.hidden_size;
@@ -108,7 +108,7 @@ ExpectedDrift expected_drift(const ModelSpec& spec, const model::BlockWeights& w
     const model::LinearInput& output = activations[1].inputs[1];
     expected.output_energies.resize(output.cols);
     for (std::size_t t = 0; t < kLength; ++t) {
-      const double weight = 1 / mean_square(rows[0] + t * size, size);  // the original tells how tokens count
+      const double weight = 1 / mean_square(rows[0] + t * size, size);  // the weight of a token is that in the original
       for (std::size_t c = 0; c < output.cols; ++c) {
         expected.output_energies[c] += weight * std::pow(double{output.rows[t * output.cols + c]}, 2);
       }
@@ -157,7 +157,7 @@ TEST_CASE("drift from the original is measured for the first inputs, and before 
     const bool of_down = reader.part.role == model::Role::kDown;
     CHECK((input.drift != nullptr) == !of_down);
     REQUIRE((input.moments != nullptr) == !of_down);
-    // Alike whether the MLP ran or not.
+    // The result does not depend on whether the MLP ran.
     if (!writes_stream(reader.part.role)) CHECK(input.moments->values == whole.inputs[i].moments->values);
   }
   REQUIRE(block.linears[block.inputs[1].readers.front()].part.role == model::Role::kAttentionOutput);

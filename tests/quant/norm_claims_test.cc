@@ -27,7 +27,7 @@ TEST_CASE("a norm's gain and bias fold into a linear, and not into a residual st
       const Vector full = plus(times(normalized, gain), beta);
       expected.push_back(affine(weights, full, bias));
       got.push_back(affine(folded, normalized, folded_bias));
-      // Post-norm: what the norm writes is also added to what the linear writes.
+      // Post-norm: the norm's output is also added to the linear's output.
       post_expected.push_back(plus(full, Vector(kHidden, affine(weights, full, bias).front())));
       post_got.push_back(plus(normalized, Vector(kHidden, affine(folded, normalized, folded_bias).front())));
     }
@@ -93,7 +93,7 @@ TEST_CASE("LayerNorm is RMSNorm of a centred stream, and pre-norm streams can be
     };
     check_same(run(false, false), run(true, true));
     check_different(run(false, false), run(false, true));
-    // The head that is the embedding: centring it changes the logits, unless the final norm has equal gains.
+    // With a tied head, centring changes the logits unless the final norm has equal gains.
     Vector normalized = times(layer_normalized(embeddings[0]), gain);
     check_different({Vector{dot(embeddings[1], normalized)}}, {Vector{dot(centered(embeddings[1]), normalized)}});
     normalized = layer_normalized(embeddings[0]);
@@ -111,7 +111,8 @@ TEST_CASE("the residual stream rotates between RMSNorms without gain, and not th
     const Vector gain = random.vector(kHidden, 0.2, 3);
     const Matrix rotation = orthogonal_heads(random, 1, kHidden);
     const auto run = [&](bool rotated, const auto& norm) {
-      // The rotation is applied to what writes the stream, its transpose to what reads it.
+      // The rotation is applied to the outputs that are added to the stream, and its transpose to the inputs that read
+      // it.
       const auto write = [&](const Vector& x) { return rotated ? affine(rotation, x) : x; };
       const Matrix reads = rotated ? multiply(into, transpose(rotation)) : into;
       const Matrix last = rotated ? multiply(head, transpose(rotation)) : head;

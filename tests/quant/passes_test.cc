@@ -63,7 +63,7 @@ std::vector<float> with_gain() {
   return values;
 }
 
-/// Two linears that read one norm, one that reads something else.
+/// Returns two linears that read one norm, and one with another input.
 WorkingBlock sample_block() {
   WorkingBlock block;
   WorkingNorm& norm = block.norms.emplace_back();
@@ -113,7 +113,7 @@ TEST_CASE("folding a norm rescales only the statistics of its output") {
   const ChannelStatistics& got = block.inputs[0].statistics->channels;
   const ChannelStatistics expected = statistics_of(kNormalized, kLinearCols);
   for (std::size_t c = 0; c < kLinearCols; ++c) {
-    if (kGain[c] == 0) continue;  // nothing was visible of this channel
+    if (kGain[c] == 0) continue;  // a gain of 0 hides the channel
     CHECK(got.min[c] == doctest::Approx(expected.min[c]));
     CHECK(got.max[c] == doctest::Approx(expected.max[c]));
     CHECK(got.mean[c] == doctest::Approx(expected.mean[c]));
@@ -137,7 +137,7 @@ TEST_CASE("with 16-bit activations the energy selects outlier columns, and 8-bit
   for (WorkingLinear& linear : block.linears) linear.activations = ActivationType::kInt16;
   block.linears[0].format = {.bits = 4, .group_size = 32};
   ChannelStatistics& channels = block.inputs[0].statistics->channels;
-  channels.max[3] = 1000;  // once
+  channels.max[3] = 1000;  // in one token only
   channels.mean_square[5] = 10000;
   make_split_outliers(0.1)->run(block);
   CHECK(block.linears[0].outlier_columns == std::vector<std::int32_t>{5});
@@ -161,7 +161,7 @@ TEST_CASE("selecting outlier columns without statistics is refused") {
 
 TEST_CASE("a plan has the formats, columns and statistics of the run") {
   Recipe recipe = test::fixed_recipe("w4a8");
-  recipe.smooth = false;  // after it, a plan knows the number of columns only
+  recipe.smooth = false;  // with smoothing a plan knows only the number of columns
   WorkingBlock run = sample_block();
   WorkingBlock plan = sample_block();
   for (WorkingLinear& linear : plan.linears) {

@@ -1,4 +1,4 @@
-// What is known of a conversion before any weight is read.
+// Checks what is known of a conversion before any weight is read.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -31,7 +31,7 @@ ConvertOptions small_options(const std::string& scheme) {
   return options;
 }
 
-/// A model of which nothing can be read: every value is NaN.
+/// Writes a model of which every value is NaN, so that reading one is an error.
 fs::path unreadable_model(const fs::path& directory) {
   test::TinyModel model = test::random_model({.hidden = 64, .layers = 3, .mlp = 96});
   for (auto& [name, tensor] : model.tensors) {
@@ -49,7 +49,7 @@ TEST_CASE("planning reads no values of the model") {
     const ConvertPlan plan = plan_conversion(model, options);
     CHECK(plan.least_bytes > 0);
     CHECK(plan.least_bytes == plan.most_bytes);
-    // The values are there to be stumbled over.
+    // This checks that reading the values is indeed an error.
     CHECK(error_message([&] { convert(model, directory / "out", options); }) ==
           Contains("model.embed_tokens.weight: "));
     if (!options.recipe.linears.is_integer()) continue;
@@ -90,7 +90,7 @@ TEST_CASE("a plan has the sizes of the conversion that follows") {
 }
 
 TEST_CASE("scales that need BF16 are written, although the plan assumed F16") {
-  // Their names make the header longer than planned.
+  // The long names of tensors make the header longer than planned.
   const TemporaryDirectory directory;
   test::TinyModel model = test::random_model({.layers = 12});
   for (auto& [name, tensor] : model.tensors) {

@@ -1,4 +1,4 @@
-// Conversion after a prefix.
+// Conversion with a prefix.
 #include <doctest/doctest.h>
 
 #include <cstddef>

@@ -78,7 +78,7 @@ Tokens run(const Mamba& mamba, const Tokens& tokens) {
   return outputs;
 }
 
-/// Calls claim(mamba, tokens, what it makes of them, random) for both places of the norm.
+/// Calls claim(mamba, tokens, outputs, random) for both positions of the norm.
 template <typename Claim>
 void for_random_mambas(const Claim& claim) {
   for_random_tensors([&](Random& random) {
@@ -109,7 +109,7 @@ TEST_CASE("a channel of Mamba 2's convolution and the row that writes it can be 
     for (double& factor : inverse) factor = 1 / factor;
     scaled.value = scaled_rows(mamba.value, inverse);
     check_same(run(scaled, tokens), expected);
-    // Nothing passes the SiLU after it: with other taps alone, or what the values' factors are taken back by.
+    // No factor passes the SiLU: neither with other taps, nor with the inverse factors in the output projection.
     scaled.value = mamba.value;
     scaled.output = scaled_columns(mamba.output, inverse);
     check_different(run(scaled, tokens), expected);
@@ -132,7 +132,7 @@ TEST_CASE("a bias of Mamba 2's values cannot move into its convolution, whose fi
 
 /// A gated short convolution without the norm of its input.
 struct ShortConvolution {
-  Matrix before, after, input, output;  ///< two gates, what is convolved, and what reads the product
+  Matrix before, after, input, output;  ///< two gates, the projection that is convolved, and the output projection
   Vector before_bias, after_bias, input_bias, tap_bias;
   Matrix taps;  ///< [channels][taps]
 };
@@ -196,7 +196,7 @@ TEST_CASE("the biases of all three projections of a short convolution stay") {
       without.*bias = Vector(kChannels, 0.0);
       check_different(run(without, tokens), run(convolution, tokens));
     }
-    // As constants of the convolution they would be gated by what they are not.
+    // As constants of the convolution they would be multiplied by the wrong gates.
     ShortConvolution moved = convolution;
     moved.input_bias = Vector(kChannels, 0.0);
     for (std::size_t c = 0; c < kChannels; ++c) {

@@ -1,5 +1,5 @@
-// A mixer that the library does not know, from here alone: it is registered, and a model with it is read, calibrated,
-// folded, quantized and run. Hybrids of it and attention stand for what recurrent layers of all kinds ask for.
+// A mixer that is not part of the library: it is registered, and a model with it is read, calibrated, folded, quantized
+// and run. Hybrids of it and attention represent all kinds of recurrent layers.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -140,7 +140,7 @@ constinit const model::MixerKind kDecayKind = {
         },
 };
 
-// A family: every other layer attends, the first and the last do not.
+// The family: every other layer attends, the first and the last do not.
 constexpr std::array<model::TensorNames, 16> kNames{{
     {Role::kEmbedding, "model.embed_tokens", ""},
     {Role::kFinalNorm, "model.norm", ""},
@@ -184,7 +184,7 @@ const nlohmann::json kConfig = {{"model_type", "hybrid"},
                                 {"tie_word_embeddings", false},
                                 {"channels", 24}};
 
-/// The same in plain loops.
+/// Computes the same in plain loops.
 class HybridReference : public test::ReferenceModel {
  public:
   using ReferenceModel::ReferenceModel;
@@ -274,7 +274,7 @@ TEST_CASE("the exact folds preserve a hybrid's logits") {
   options.recipe.equalize = options.recipe.rotate_values = options.recipe.rotate = options.recipe.smooth = true;
   const auto result = convert(hybrid.path, hybrid.directory / "out", options);
   CHECK(test::distance(test::logits_of(hybrid.directory / "out"), test::logits_of(hybrid.path)) <= 1e-5);
-  // Value channels of all three layers and up against down.
+  // Value channels of all three layers, and up against down, are scaled.
   CHECK(std::ranges::any_of(result.notes, [](const std::string& note) {
     return note == "equalize: 6 pairs of matrices share their ranges";
   }));

@@ -1,4 +1,4 @@
-// Conversions that were stopped and go on.
+// Conversions that are stopped and resumed.
 #include <doctest/doctest.h>
 
 #include <cstddef>

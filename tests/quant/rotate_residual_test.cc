@@ -16,7 +16,7 @@ using test::LayerValues;
 using test::Random;
 using test::Tokens;
 
-/// Vectors of the residual stream as the pass turns them: as rows of an embedding.
+/// Returns vectors of the residual stream after the rotation by the pass: as rows of an embedding.
 Tokens rotated(Pass& pass, const Tokens& tokens) {
   WorkingBlock front;
   WorkingLinear& table = front.linears.emplace_back();

@@ -1,4 +1,4 @@
-// How exactly samples run while a model is rounded.
+// The precision of the samples' run while a model is rounded.
 #include "quant/conversion/sample_precision.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ TEST_CASE("samples run in F32 if the blocks have enough bits") {
   CHECK(precision(w4) == SamplePrecision::kCoarse);
   CHECK(precision(w8) == SamplePrecision::kFine);
 
-  Recipe mixed = w8;  // gate, up and down are two thirds of these blocks
+  Recipe mixed = w8;  // gate, up and down have two thirds of the weights of these blocks
   mixed.overrides = {{"mlp", w4.linears}};
   CHECK(precision(mixed) == SamplePrecision::kCoarse);
   Recipe large_embedding = w4;

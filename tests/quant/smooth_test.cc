@@ -99,7 +99,7 @@ TEST_CASE("linears in 16 bits are not smoothed") {
   CHECK(pass->note().starts_with("smooth: 0 of "));
 }
 
-/// Of all inputs of a block together.
+/// Returns the expected error of all inputs of a block.
 double error_of(WorkingBlock& block, const Recipe& recipe) {
   double error = 0;
   for (const WorkingInput& input : block.inputs) {
@@ -126,7 +126,7 @@ TEST_CASE("smoothing does not increase the expected error") {
   }
 }
 
-/// To INT8 and back, with a scale per group.
+/// Rounds to INT8 and back, with a scale per group.
 test::Vector rounded_in_groups(const test::Vector& token, std::size_t group_size) {
   test::Vector rounded(token.size());
   for (std::size_t begin = 0; begin < token.size(); begin += group_size) {

@@ -1,4 +1,4 @@
-// Conversions that choose formats and round with samples, as a whole.
+// Whole conversions that choose formats and round with samples.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -103,7 +103,7 @@ TEST_CASE("conversions that differ only in size share the costs of formats, and 
   options.recipe.int16_activation_fraction = 0.5;
   bytes_of(options, shared);
   CHECK(shared == 1);
-  options.recipe.smooth = false;  // which changes what there is to weigh
+  options.recipe.smooth = false;  // smoothing would change the costs of formats
   bytes_of(options, shared);
   CHECK(shared == 2);
 }
@@ -182,8 +182,8 @@ bool convert_until(std::size_t last, const fs::path& out, const ConvertOptions& 
   return false;
 }
 
-/// Stops a conversion at its steps `first`, `first + stride`, ..., each time from nothing, and lets it go on to its
-/// end.
+/// Stops a conversion at its steps `first`, `first + stride`, ..., each time from the beginning, and resumes it until
+/// it is complete.
 void stop_and_go_on(Recipe::Rounding rounding, std::size_t first, std::size_t stride) {
   ConvertOptions options = short_options("w4a8", size_of("llama3", "int8-g64"));
   options.recipe.rounding = rounding;
@@ -205,7 +205,7 @@ void stop_and_go_on(Recipe::Rounding rounding, std::size_t first, std::size_t st
   }
 }
 
-// The strides of the two tests have no common divisor, and a stop of one is between stops of the other.
+// The strides of the two tests have no common divisor, so that they stop at different steps.
 TEST_CASE("a stopped conversion resumes and gives the same files") {
   stop_and_go_on(Recipe::Rounding::kGptq, 1, 5);
 }
@@ -226,7 +226,7 @@ TEST_CASE("a conversion that is stopped repeatedly gives the same files") {
 }
 
 TEST_CASE("with sums in fixed order, few samples give nearly the same error") {
-  // Shards without samples come first.
+  // The first shards are empty.
   double errors[2];
   for (const bool deterministic : {false, true}) {
     const TemporaryDirectory directory;
@@ -263,7 +263,7 @@ TEST_CASE("a stopped conversion resumes with the same statistics in another file
   const auto stop_late = [](std::string_view stage, std::size_t done, std::size_t) {
     if (stage == "converting" && done == 2) throw Stopped{};
   };
-  // A busy disk may make saving so slow that it is not worth it; then the conversion begins from the start.
+  // On a busy disk, saving may be so slow that it is not worth it; then the conversion begins from the start.
   bool went_on = false;
   for (int attempt = 0; attempt < 20 && !went_on; ++attempt) {
     const fs::path out = directory / ("out" + std::to_string(attempt));

@@ -166,7 +166,7 @@ TEST_CASE("a page reports how many experts got too few tokens; without experts i
 TEST_CASE("a delimiter with massive values is listed with the first token") {
   Statistics statistics = small_model();
   CHECK(ballast::report::massive_places(statistics) == "at the first token");
-  statistics.massive_tokens.push_back({31, 3, "the", 1});  // once, by chance: not worth a headline
+  statistics.massive_tokens.push_back({31, 3, "the", 1});  // once, by chance: not in the headline
   CHECK(ballast::report::massive_places(statistics) == "at the first token");
   statistics.massive_tokens.push_back({30, 5, ".", 2});
   CHECK(ballast::report::massive_places(statistics) == "at the first token and at “.”");

@@ -25,7 +25,7 @@ TEST_CASE("the frontier has the points that no other beats in both directions") 
   const std::vector<ScatterPoint> points = {{.x = 100, .y = 0.05}, {.x = 90, .y = 0.1}, {.x = 110, .y = 0.06},
                                             {.x = 120, .y = 0.01}, {.x = 90, .y = 0.2}, {.x = 100, .y = 0.05}};
   CHECK(frontier(points, false) == std::vector<std::size_t>{1, 0, 3});
-  // With speed on x, 120 beats all.
+  // With speed on x, the point at 120 beats all others.
   CHECK(frontier(points, true) == std::vector<std::size_t>{3});
   const std::vector<ScatterPoint> speeds = {{.x = 10, .y = 0.01}, {.x = 20, .y = 0.1}, {.x = 15, .y = 0.2}};
   CHECK(frontier(speeds, true) == std::vector<std::size_t>{0, 1});
@@ -57,7 +57,7 @@ TEST_CASE("labels never overlap: a point without room for one has only a tooltip
     ++labels;
   }
   CHECK(labels >= 2);
-  CHECK(labels <= 12);  // six places around the point in each of two drawings
+  CHECK(labels <= 12);  // six positions around the point in each of two drawings
   CHECK(contains(html, ">apart</text>"));
 }
 

@@ -91,7 +91,7 @@ TEST_CASE("peers are drawn with ballast's recipes and have a separate legend") {
   CHECK(contains(page, "</svg>ballast</li>"));
   CHECK(contains(page, "</svg>llama.cpp</li>"));
   CHECK(contains(page, "<title>Q4_K_M · llama.cpp\n105.5 MB\nKL 0.056\npp512 728 tokens/s</title>"));
-  // OpenVINO's speed is not known: it is drawn over size alone.
+  // OpenVINO's speed is not known: it is only in the chart of sizes.
   const std::string speed = page.substr(page.find("Accuracy against speed"));
   CHECK_FALSE(contains(speed, "</svg>OpenVINO</li>"));
 }

@@ -54,14 +54,14 @@ TEST_CASE("all characters of a token's text are made visible") {
   CHECK(visible("\t\r") == "\\t\\r");
   CHECK(visible(std::string_view("\0", 1)) == "\\u{0}");
   CHECK(visible("a\u200bb") == "a\\u{200b}b");
-  CHECK(visible("\u202e") == "\\u{202e}");  // would reverse the text after it
+  CHECK(visible("\u202e") == "\\u{202e}");  // it would reverse the text after it
   CHECK(visible("é東🙂") == "é東🙂");
   CHECK(printable("my model\n") == "my model\\n");
 }
 
 TEST_CASE("bytes that are not UTF-8 are shown as escapes") {
   CHECK(visible("\xff\xfe") == "\\xff\\xfe");
-  CHECK(visible("\xe6\x9d") == "\\xe6\\x9d");           // cut short
+  CHECK(visible("\xe6\x9d") == "\\xe6\\x9d");           // truncated
   CHECK(visible("\xc0\xaf") == "\\xc0\\xaf");           // overlong
   CHECK(visible("\xed\xa0\x80") == "\\xed\\xa0\\x80");  // a surrogate
 }

@@ -28,7 +28,7 @@ std::shared_ptr<const model::Embedding> embedding_of(const model::ModelSource& s
   return std::make_shared<const model::Embedding>(source.spec(), source.parts());
 }
 
-/// The stream after the last block of `ids`, run whole, [ids][hidden].
+/// Returns the stream after the last block of `ids`, run as a whole, [ids][hidden].
 std::vector<float> run_whole(const model::Model& model, std::span<const int> ids) {
   model::Workspace workspace;
   model::SequenceState state = model.make_exact_state(ids.size());
@@ -37,7 +37,7 @@ std::vector<float> run_whole(const model::Model& model, std::span<const int> ids
   return {hidden.begin(), hidden.end()};
 }
 
-/// Counts what it is shown.
+/// Counts the batches, rows and shards that it gets.
 class CountingObserver : public Observer {
  public:
   void add(const ObservedBatch& batch) override {

@@ -58,9 +58,9 @@ std::vector<float> stand_ins(const ExpertTokens& tokens, std::size_t expert, std
 }
 
 TEST_CASE("a starved expert is also run on the tokens that came closest to being routed to it") {
-  // Expert 1 lacks 2 tokens of 3; the first and the last token came nearest to it.
+  // Expert 1 lacks 2 tokens of 3; the first and the last token came closest to it.
   const Batch batch({5, 4, 0,  //
-                     0, 9, 0,  // its own
+                     0, 9, 0,  // routed to it
                      5, 1, 0,  //
                      0, 0, 7,  //
                      5, 3, 0},
@@ -131,7 +131,7 @@ TEST_CASE(
     CHECK(experts.tokens[e] + experts.stand_ins[e] <= 16 + 1);
   }
   for (const LinearInputStatistics& input : statistics.inputs) {
-    CHECK(*std::ranges::max_element(input.channels.mean_square) > 0);  // of starved experts, too
+    CHECK(*std::ranges::max_element(input.channels.mean_square) > 0);  // also for starved experts
   }
   save_statistics(statistics, directory / "stats", false);
   const Statistics read = load_statistics(directory / "stats");

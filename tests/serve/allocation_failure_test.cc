@@ -1,4 +1,4 @@
-// Any allocation of this room's test program can be made to fail.
+// Any allocation of this test program can be made to fail.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -31,9 +31,9 @@
 
 namespace {
 
-std::atomic<std::int64_t> allocations_left{0};  // until one fails; none does where that is 0 or less
+std::atomic<std::int64_t> allocations_left{0};  // until one fails; 0 or less: none fails
 thread_local bool fails_never = false;
-std::atomic<bool> may_leak = false;  // the JSON library leaks values where an allocation of a list of them fails
+std::atomic<bool> may_leak = false;  // the JSON library leaks values if an allocation of a list of them fails
 
 /// The JSON library's destructors allocate a list of the values within a value, of 16 bytes each, and end the program
 /// where that fails. Here no JSON has more than 32 values.
@@ -64,7 +64,7 @@ namespace {
 using test::HttpClient;
 using test::HttpReply;
 
-/// The whole server on threads of this process.
+/// The whole server, on threads of this process.
 class WholeServer {
  public:
   explicit WholeServer(const std::filesystem::path& model) {
@@ -89,7 +89,7 @@ class WholeServer {
   WholeServer(const WholeServer&) = delete;
   WholeServer& operator=(const WholeServer&) = delete;
 
-  /// The reply, with status 0 where the connection was closed instead.
+  /// Returns the reply, with status 0 if the connection was closed instead.
   HttpReply ask(const nlohmann::json& body) const {
     HttpClient client(port_);
     return client.request(test::request_text("POST /v1/completions",
@@ -104,14 +104,14 @@ class WholeServer {
   std::thread thread_;
 };
 
-/// How answers came out while an allocation of each failed.
+/// The numbers of outcomes while an allocation of each answer failed.
 struct Counts {
   int complete = 0;
-  int failed = 0;  ///< told with 500, or with an event
-  int closed = 0;  ///< without an answer: the memory of the network's thread was short
+  int failed = 0;  ///< answered with 500, or with an event
+  int closed = 0;  ///< without an answer: memory of the network's thread failed
 };
 
-/// Lets the first allocation of an answer fail, then the second, and so on until there are no more.
+/// Makes the first allocation of an answer fail, then the second, and so on until all succeed.
 Counts fail_each_allocation(const WholeServer& server, const nlohmann::json& body, const nlohmann::json& other) {
   Counts counts;
   const std::string expected = server.ask(other).body.substr(0, 4);

@@ -28,7 +28,7 @@ TEST_CASE("docs/server.md has the table of fields that the server uses") {
   std::ostringstream text;
   text << file.rdbuf();
   const std::string wanted = "| field | of | |\n|---|---|---|\n" + field_table_rows() + "\n";
-  // If not, this is to be put there.
+  // If the check fails, this text belongs there.
   CAPTURE(wanted);
   CHECK(text.str().contains(wanted));
 }

@@ -43,7 +43,7 @@ TEST_CASE("headers may have as many bytes as the limit, and no more") {
   std::string many = request_text("GET /echo", "");
   many.resize(many.size() - 2);
   for (int i = 0; i < 100; ++i) many += "X: y\r\n";
-  CHECK(reply_to(options, many).status == 431);  // without an end
+  CHECK(reply_to(options, many).status == 431);  // headers without an end
 }
 
 TEST_CASE("a body may have as many bytes as the limit, and no more") {
@@ -90,7 +90,7 @@ TEST_CASE("a connection without requests is closed without an answer") {
   HttpClient fresh(served.port());
   CHECK(fresh.read_rest().empty());
   std::unique_ptr<HttpClient> used;
-  do {  // it may be too slow itself
+  do {  // the request itself may be too slow
     used = std::make_unique<HttpClient>(served.port());
   } while (used->request(request_text("GET /echo")).status != 200);
   CHECK(used->read_rest().empty());
@@ -100,7 +100,7 @@ TEST_CASE("a connection without requests is closed without an answer") {
 TEST_CASE("an answer may take longer than a connection may be idle") {
   Served served(limited({.idle_time = 50ms}));
   std::unique_ptr<HttpClient> client;
-  do {  // it may be too slow itself
+  do {  // the request itself may be too slow
     client = std::make_unique<HttpClient>(served.port());
     client->send("POST /held HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n");
   } while (client->read_reply().status != 100);
@@ -130,7 +130,7 @@ TEST_CASE("connections beyond the limit are refused with a response until others
     CHECK(first.request(request_text("GET /echo", "Connection: close\r\n")).status == 200);
     first.read_rest();
     first.close();
-    while (!served.answers()) {  // the server may not have seen yet that the first is gone
+    while (!served.answers()) {  // the server may not have noticed yet that the first is disconnected
     }
   }
 }
@@ -140,7 +140,7 @@ TEST_CASE("a server that ran out of descriptors continues when some are free") {
   HttpClient client;
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
-  const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);  // the lowest that is free
+  const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);  // the lowest free one
   REQUIRE(next >= 0);
   ::close(next);
   const rlimit none = {.rlim_cur = static_cast<rlim_t>(next), .rlim_max = before.rlim_max};

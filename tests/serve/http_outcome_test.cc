@@ -19,7 +19,7 @@ using test::HttpReply;
 using test::request_text;
 using test::Served;
 
-/// The outcomes that a server reports for its requests.
+/// Collects the outcomes that a server reports for its requests.
 class Outcomes {
  public:
   HttpOptions options() {
@@ -56,7 +56,7 @@ TEST_CASE("a request that its headers disqualify is refused before the body") {
   CHECK(refusal.status == 401);
   CHECK(refusal.body == "no");
   CHECK(refusal.has("Connection: close"));
-  stranger.send(std::string(1000, 'a') + request_text("GET /echo"));  // which nobody takes for requests
+  stranger.send(std::string(1000, 'a') + request_text("GET /echo"));  // bytes that are not requests
   CHECK(stranger.read_rest().empty());
 
   HttpClient careful(served.port());

@@ -35,10 +35,10 @@ TEST_CASE("each piece of a stream is sent when it is written") {
       {.status = 200, .content_type = "text/event-stream", .body = "", .headers = {{"X-Id", "a\r\nb: c"}}});
   const std::string head = client.read_through("\r\n\r\n");
   CHECK(head.find("Content-Type: text/event-stream\r\n") != std::string::npos);
-  CHECK(head.find("X-Id: a  b: c\r\n") != std::string::npos);  // no header of its own
+  CHECK(head.find("X-Id: a  b: c\r\n") != std::string::npos);  // not a separate header
   CHECK(head.find("Transfer-Encoding: chunked\r\n") != std::string::npos);
   for (const std::string piece : {"data: one\n\n", "data: two\n\n"}) {
-    exchange->write("");  // nothing, and not the end
+    exchange->write("");  // an empty piece, which is not the end
     exchange->write(piece);
     CHECK(client.read_chunk() == piece);
   }
@@ -55,7 +55,7 @@ TEST_CASE("a long stream from another thread arrives completely if its client re
   exchange->begin_stream(text_response(""));
   client.read_through("\r\n\r\n");
   std::size_t received = 0;
-  for (int i = 0; i < 400; ++i) {  // 800 KB, more than may be unsent
+  for (int i = 0; i < 400; ++i) {  // 800 KB, more than the unsent limit
     exchange->write(std::string(1000, 'a'));
     exchange->write(std::string(1000, 'b'));
     received += client.read_chunk().size();
@@ -223,7 +223,7 @@ TEST_CASE("an exchange that is dropped closes the connection") {
     exchange->write("piece");
     halfway.read_through("piece\r\n");
   }
-  CHECK(halfway.read_rest().empty());  // not the last chunk
+  CHECK(halfway.read_rest().empty());  // without the last chunk
   HttpClient old(served.port());
   old.send("GET /held HTTP/1.0\r\n\r\n");
   {
@@ -233,7 +233,7 @@ TEST_CASE("an exchange that is dropped closes the connection") {
     old.read_through("piece");
   }
   old.read_rest();
-  CHECK(old.was_reset());  // closed in order would be the stream's end
+  CHECK(old.was_reset());  // a normal close would end the stream
 }
 
 TEST_CASE("threads may answer while the server ends") {

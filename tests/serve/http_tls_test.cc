@@ -32,7 +32,7 @@ using test::request_text;
 using test::Served;
 using test::text_response;
 
-/// A key and a certificate that it signs itself, as files.
+/// A key and a self-signed certificate, as files.
 struct Identity {
   std::filesystem::path certificate;
   std::filesystem::path private_key;
@@ -63,7 +63,7 @@ class TlsClient final : public HttpClient {
       : HttpClient(port), context_(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free), ssl_(nullptr, &SSL_free) {
     ::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to its socket without MSG_NOSIGNAL
     SSL_CTX_set_max_proto_version(context_.get(), newest_version);
-    SSL_CTX_set_security_level(context_.get(), 0);  // else it would not even propose the old versions
+    SSL_CTX_set_security_level(context_.get(), 0);  // otherwise it would not offer the old versions
     ssl_.reset(SSL_new(context_.get()));
     SSL_set_fd(ssl_.get(), socket());
     connected_ = SSL_connect(ssl_.get()) == 1;

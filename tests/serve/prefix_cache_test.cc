@@ -19,7 +19,7 @@ namespace {
 
 using Tokens = std::vector<int>;
 
-/// States of a tiny model.
+/// Makes states of a tiny model.
 class States {
  public:
   States() : model_(test::golden_model("llama3")), engine_(model_) {}

@@ -12,7 +12,7 @@
 namespace ballast::serve {
 namespace {
 
-/// Of the field "x" with this JSON; nothing where it is refused.
+/// Returns the value of the field "x" with this JSON, or nullopt if it is refused.
 std::optional<std::int64_t> integer_of(const std::string& json, std::int64_t least, std::int64_t most) {
   try {
     return RequestFields(R"({"x": )" + json + "}").integer("x", least, most);

@@ -14,7 +14,7 @@ namespace {
 
 using Stage = RequestParser::Stage;
 
-/// What came of a request whose bytes arrive `step` at a time.
+/// Returns the outcome of a request whose bytes arrive in steps of `step` bytes.
 std::string outcome(std::string_view bytes, std::size_t step) {
   HttpLimits limits;
   limits.header_bytes = 1000;
@@ -59,7 +59,7 @@ TEST_CASE("a request is read equally for any division of its bytes") {
                                        std::to_string(requests[0].size()));
   std::mt19937 random(11);
   for (int round = 0; round < 4000; ++round) {
-    // A head is judged at its end at the latest; this one has an end.
+    // A head is refused at its end at the latest, so this one has an end.
     const std::string request = test::mutated(requests[round % 4], random) + "\r\n\r\n";
     CAPTURE(request);
     const std::string whole = outcome(request, request.size());

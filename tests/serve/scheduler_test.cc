@@ -1,4 +1,4 @@
-// Whatever else is served, a request gets what it would get alone.
+// A request gets the same tokens with any other requests.
 #include "serve/scheduler/scheduler.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t kContext = 512;
 
-/// A tiny model in whose context several pages have room.
+/// Writes a tiny model with a context of several pages.
 std::filesystem::path model_in(const test::TemporaryDirectory& folder, const char* name = "llama3") {
   test::TinyModel model = test::read_model(test::golden_model(name));
   model.config["max_position_embeddings"] = kContext;
@@ -35,7 +35,7 @@ std::filesystem::path model_in(const test::TemporaryDirectory& folder, const cha
   return model.write(folder.path() / "model");
 }
 
-/// What a request came to.
+/// The result of a request.
 struct Outcome {
   std::vector<std::vector<int>> tokens;
   std::vector<double> scores;
@@ -225,7 +225,7 @@ TEST_CASE("the beginning that a text shares with an earlier one is not read agai
   GenerationRequest next = request;
   next.prompt.insert(next.prompt.end(), first.tokens[0].begin(), first.tokens[0].end());
   next.prompt.push_back(5);
-  // All but the last token, which has not run.
+  // All tokens but the last one, which has not run.
   CHECK(working.submit(next)->wait().usage.cached_tokens == 303);
   request.salt = "another";
   CHECK(working.submit(request)->wait().usage.cached_tokens == 0);
@@ -283,7 +283,7 @@ TEST_CASE("states of recurrent layers count as memory, and are evicted if memory
   for (int first = 0; first < 16; ++first) {
     check_same(read(small, first), read(large, first));
     const SchedulerStats stats = small->stats();
-    CHECK(stats.cache_bytes + stats.mixer_bytes <= budget + state);  // what ends a step
+    CHECK(stats.cache_bytes + stats.mixer_bytes <= budget + state);  // a step may exceed it by one state
   }
   CHECK_THROWS_AS(Scheduler(loaded, {.cache_bytes = 3 * all.page_bytes}), Error);
 }

@@ -1,4 +1,4 @@
-// A config.json as its architecture describes it.
+// Describes a config.json by its architecture.
 #ifndef BALLAST_TESTS_SUPPORT_DESCRIBED_H_
 #define BALLAST_TESTS_SUPPORT_DESCRIBED_H_
 
@@ -15,7 +15,7 @@ inline ModelSpec described(const nlohmann::json& config) {
   return model::architecture_for_model_type(type, "config.json").describe(files::JsonReader(config, "config.json"));
 }
 
-/// `config` with one field changed; null removes it.
+/// Returns `config` with one field changed; null removes it.
 inline nlohmann::json with_field(nlohmann::json config, const std::string& field, const nlohmann::json& value) {
   config[field] = value;
   return config;

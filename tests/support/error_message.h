@@ -10,7 +10,8 @@
 
 namespace ballast::test {
 
-/// The message of the Error that `action` throws, or "no error". Other exceptions pass through and fail the test.
+/// Returns the message of the Error that `action` throws, or "no error". Other exceptions pass through and fail the
+/// test.
 template <typename Action>
 std::string error_message(Action action) {
   try {
@@ -21,7 +22,7 @@ std::string error_message(Action action) {
   return "no error";
 }
 
-/// Equals every text that it is a part of: CHECK(error_message(...) == Contains("too short")).
+/// Equals every text that contains its text: CHECK(error_message(...) == Contains("too short")).
 struct Contains {
   std::string part;
   explicit Contains(std::string text) : part(std::move(text)) {}

@@ -1,4 +1,4 @@
-// Tests on each instruction set that the machine has.
+// Runs tests with each instruction set of the machine.
 #ifndef BALLAST_TESTS_SUPPORT_EVERY_TARGET_H_
 #define BALLAST_TESTS_SUPPORT_EVERY_TARGET_H_
 
@@ -11,8 +11,8 @@
 
 namespace ballast::test {
 
-/// Calls body() once for every instruction set of this machine, with kernels dispatched to it. Under an emulator each
-/// is slow: the environment's BALLAST_TEST_TARGET names the one to run, with its extensions.
+/// Calls body() once for every instruction set of this machine, which kernels then use. They are slow under an
+/// emulator: there the environment's BALLAST_TEST_TARGET names the one to run, with its extensions.
 template <class Body>
 void for_every_target(const Body& body) {
   const char* only = std::getenv("BALLAST_TEST_TARGET");

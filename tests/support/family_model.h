@@ -1,4 +1,4 @@
-// Models of families of which transformers has none: random weights, and the logits that the reference gives.
+// Models of families that transformers does not have: random weights, and the logits of the reference.
 #ifndef BALLAST_TESTS_SUPPORT_FAMILY_MODEL_H_
 #define BALLAST_TESTS_SUPPORT_FAMILY_MODEL_H_
 
@@ -14,7 +14,8 @@ namespace ballast::test {
 
 inline const std::vector<int> kFamilyIds = {1, 5, 2, 8, 0, 7, 7, 3, 6, 4, 9, 2};
 
-/// How far a written model's logits are from those of the reference with `tensors`, all at once and token by token.
+/// Returns the error of a written model's logits against those of the reference with `tensors`, at once and token by
+/// token.
 inline double family_error(const TinyModel& written, const ModelSpec& spec, const RoleTensors& tensors) {
   const TemporaryDirectory directory;
   model::Model model(written.write(directory / "model"));

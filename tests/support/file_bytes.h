@@ -1,4 +1,4 @@
-// Model files put together by hand, so that tests can put them together wrongly.
+// Builds model files from parts, so that tests can build damaged ones.
 #ifndef BALLAST_TESTS_SUPPORT_FILE_BYTES_H_
 #define BALLAST_TESTS_SUPPORT_FILE_BYTES_H_
 
@@ -19,7 +19,7 @@ inline std::span<const std::byte> as_bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-/// The little-endian bytes of a number.
+/// Returns the little-endian bytes of a number.
 template <typename T>
 std::string raw(T value) {
   std::string bytes(sizeof(T), '\0');
@@ -27,17 +27,17 @@ std::string raw(T value) {
   return bytes;
 }
 
-/// A safetensors file: the header's length, the header and the data.
+/// Returns a safetensors file: the header's length, the header and the data.
 inline std::string safetensors_bytes(std::string_view header, std::string_view data) {
   return raw(std::uint64_t{header.size()}) + std::string(header) + std::string(data);
 }
 
-/// A GGUF string: length and characters.
+/// Returns a GGUF string: length and characters.
 inline std::string gguf_string(std::string_view text) {
   return raw(std::uint64_t{text.size()}) + std::string(text);
 }
 
-/// A GGUF file of one piece per member; numbers of entries are counted unless a test lies about them.
+/// The parts of a GGUF file. Numbers of entries are counted unless a test sets them.
 struct GgufBytes {
   std::uint32_t version = 3;
   std::string metadata;
@@ -56,7 +56,7 @@ struct GgufBytes {
     ++metadata_count;
     return *this;
   }
-  /// Sizes innermost first, as in the file.
+  /// Adds a tensor. Sizes are innermost first, as in the file.
   GgufBytes& tensor(std::string_view name, std::initializer_list<std::uint64_t> sizes, std::uint32_t type,
                     std::uint64_t offset) {
     tensors += gguf_string(name) + raw(static_cast<std::uint32_t>(sizes.size()));
@@ -73,7 +73,7 @@ struct GgufBytes {
   }
 };
 
-/// The files of a directory by name.
+/// Returns the files of a directory by name.
 inline std::map<std::string, std::string> files_of(const std::filesystem::path& directory) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {

@@ -1,4 +1,4 @@
-// Recipes whose formats are known before anything is measured.
+// Recipes whose formats are known before any measurement.
 #ifndef BALLAST_TESTS_SUPPORT_FIXED_RECIPE_H_
 #define BALLAST_TESTS_SUPPORT_FIXED_RECIPE_H_
 
@@ -8,7 +8,7 @@
 
 namespace ballast::test {
 
-/// A scheme's, without choosing.
+/// Returns a scheme's recipe with the scheme's own formats.
 inline Recipe fixed_recipe(std::string_view scheme) {
   Recipe recipe = recipe_for_scheme(scheme);
   recipe.target_bytes = 0;

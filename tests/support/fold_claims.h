@@ -1,5 +1,5 @@
-// Shared by the tests of docs/folds.md: on random tensors in F64, what it describes as redundant does not change the
-// result, and what it describes as necessary does.
+// Shared by the tests of docs/folds.md: on random tensors in F64, parts that the page calls redundant do not change the
+// result, and parts that it calls necessary do.
 #ifndef BALLAST_TESTS_SUPPORT_FOLD_CLAIMS_H_
 #define BALLAST_TESTS_SUPPORT_FOLD_CLAIMS_H_
 
@@ -31,7 +31,7 @@ void for_random_tensors(const Claim& claim) {
   }
 }
 
-/// A block diagonal of an orthogonal matrix (a Householder reflection) for each of `heads`.
+/// Returns a block diagonal matrix with an orthogonal matrix (a Householder reflection) for each of `heads`.
 inline Matrix orthogonal_heads(Random& random, std::size_t heads, std::size_t size) {
   const Vector normal = random.vector(size);
   Matrix result{heads * size, heads * size, Vector(heads * size * heads * size, 0.0)};

@@ -1,4 +1,4 @@
-// Tiny models as other programs quantize them, packed bit by bit, with the float values.
+// Tiny models in other programs' formats, packed bit by bit, with their float values.
 #ifndef BALLAST_TESTS_SUPPORT_FOREIGN_MODEL_H_
 #define BALLAST_TESTS_SUPPORT_FOREIGN_MODEL_H_
 
@@ -23,7 +23,7 @@
 
 namespace ballast::test {
 
-/// A tensor of any type, as safetensors names it.
+/// A tensor of any type, with the type's name in safetensors.
 struct StoredTensor {
   std::string dtype;
   Shape shape;
@@ -32,7 +32,7 @@ struct StoredTensor {
 
 using StoredTensors = std::map<std::string, StoredTensor>;
 
-/// w[r][c] = (code - zero) * scale + offset, by groups of columns.
+/// Codes of a matrix by groups of columns: w[r][c] = (code - zero) * scale + offset.
 struct IntegerMatrix {
   std::size_t rows = 0;
   std::size_t cols = 0;
@@ -41,8 +41,8 @@ struct IntegerMatrix {
   std::vector<std::size_t> column_group;  ///< [cols]
   std::vector<unsigned> codes;            ///< [rows][cols]
   std::vector<unsigned> zeros;            ///< [rows][groups]
-  std::vector<float> scales;              ///< [rows][groups], which F16 and BF16 have exactly
-  std::vector<float> offsets;             ///< [rows][groups], too
+  std::vector<float> scales;              ///< [rows][groups], exact in F16 and BF16
+  std::vector<float> offsets;             ///< [rows][groups], exact in F16 and BF16
 
   float value(std::size_t row, std::size_t col) const {
     const std::size_t group = row * groups + column_group[col];
@@ -51,21 +51,21 @@ struct IntegerMatrix {
   }
 };
 
-/// One way of quantizing a model.
+/// A way of quantizing a model.
 struct ForeignForm {
   std::string name;
-  nlohmann::json config;  ///< what is added to config.json
+  nlohmann::json config;  ///< fields that are added to config.json
   int bits = 4;
-  std::size_t group = 32;    ///< columns; 0: all of a row
+  std::size_t group = 32;    ///< columns per group; 0: whole rows
   bool symmetric = true;     ///< zero points of 2^(bits-1)
-  bool has_offsets = false;  ///< in place of zero points; where symmetric is false, of any size
-  bool ordered = false;      ///< groups of columns that are no neighbours
-  bool keeps_codes = true;   ///< kernels multiply these
-  bool all = false;          ///< embedding and head, too
+  bool has_offsets = false;  ///< instead of zero points; any offsets if symmetric is false
+  bool ordered = false;      ///< the columns of a group are not adjacent
+  bool keeps_codes = true;   ///< kernels can multiply the codes
+  bool all = false;          ///< embedding and head are quantized, too
   std::function<StoredTensors(const IntegerMatrix&)> pack;
 };
 
-/// Codes one after the other, each with its lowest bit first, in 32-bit words.
+/// Packs codes, each with its lowest bit first, into 32-bit words.
 inline std::string bit_string(const std::vector<unsigned>& codes, int bits) {
   std::vector<std::uint32_t> words((codes.size() * static_cast<std::size_t>(bits) + 31) / 32);
   std::size_t place = 0;
@@ -77,7 +77,7 @@ inline std::string bit_string(const std::vector<unsigned>& codes, int bits) {
   return bytes;
 }
 
-/// Rows of whole words as columns.
+/// Transposes rows of whole words.
 inline std::string transposed_words(const std::vector<std::string>& rows) {
   std::string bytes;
   for (std::size_t word = 0; word < rows.front().size(); word += 4) {
@@ -105,7 +105,7 @@ inline std::string half_bytes(const std::vector<float>& values, kernels::FloatTy
   return {reinterpret_cast<const char*>(halves.data()), halves.size() * sizeof(std::uint16_t)};
 }
 
-/// [rows][groups] as [groups][rows].
+/// Transposes [rows][groups] to [groups][rows].
 template <typename T>
 std::vector<T> by_groups(const std::vector<T>& values, std::size_t groups) {
   std::vector<T> turned;
@@ -123,7 +123,7 @@ inline std::size_t words_of(std::size_t codes, int bits) {
   return (codes * static_cast<std::size_t>(bits) + 31) / 32;
 }
 
-/// `stored_zero` is what the file has of a zero point.
+/// Packs a matrix as GPTQ. `stored_zero` returns the stored value of a zero point.
 inline StoredTensors pack_gptq(const IntegerMatrix& m, const std::function<unsigned(unsigned)>& stored_zero) {
   std::string zeros;
   for (std::size_t group = 0; group < m.groups; ++group) {
@@ -290,7 +290,7 @@ inline std::vector<ForeignForm> foreign_forms() {
           mlx_form(4, 64, true)};
 }
 
-/// Every bit of the codes counts, and so does every group.
+/// Returns random integers in which every bit of the codes and every group occurs.
 inline IntegerMatrix random_integers(const ForeignForm& form, std::size_t rows, std::size_t cols,
                                      std::mt19937& random) {
   IntegerMatrix matrix{.rows = rows,
@@ -320,7 +320,7 @@ inline IntegerMatrix random_integers(const ForeignForm& form, std::size_t rows, 
 struct ForeignModel {
   nlohmann::json config;
   StoredTensors tensors;
-  TinyModel plain;  ///< with the float values of the tensors
+  TinyModel plain;  ///< the model with the float values of the tensors
 
   std::string tensor_bytes() const {
     nlohmann::json header = nlohmann::json::object();
@@ -341,7 +341,8 @@ struct ForeignModel {
   }
 };
 
-/// One layer, of 64 channels. `pack` writes a matrix's values over those that it gets and returns its tensors.
+/// Returns a model of one layer with 64 channels. `pack` replaces the given values of a matrix by those of its codes,
+/// and returns its tensors.
 inline ForeignModel foreign_model(const nlohmann::json& config, bool all,
                                   const std::function<StoredTensors(Tensor&)>& pack) {
   TinyModelOptions options;
@@ -375,7 +376,7 @@ inline ForeignModel foreign_model(const ForeignForm& form) {
   });
 }
 
-/// FP8 with a scale for each block of 48 rows and 40 columns, cut at the edges.
+/// Returns a model in FP8 with a scale for each block of 48 rows and 40 columns, cut at the edges.
 inline ForeignModel fp8_model() {
   constexpr std::size_t kRows = 48, kCols = 40;
   std::mt19937 random(12);
@@ -390,7 +391,7 @@ inline ForeignModel fp8_model() {
     std::string codes;
     for (std::size_t i = 0; i < tensor.values.size(); ++i) {
       auto code = static_cast<unsigned>(random() % 256);
-      if ((code & 127U) >= 104) code ^= 64;  // nothing above 2^6, and no NaN
+      if ((code & 127U) >= 104) code ^= 64;  // values up to 2^6, without NaN
       const double mantissa = code % 8 / 8.0;
       const int exponent = static_cast<int>(code / 8 % 16);
       const double size = exponent == 0 ? mantissa * std::pow(2, -6) : (1 + mantissa) * std::pow(2, exponent - 7);

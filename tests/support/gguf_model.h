@@ -1,4 +1,4 @@
-// A model's tensors as llama.cpp's converter writes them into a GGUF.
+// Writes a model's tensors into a GGUF as llama.cpp's converter does.
 #ifndef BALLAST_TESTS_SUPPORT_GGUF_MODEL_H_
 #define BALLAST_TESTS_SUPPORT_GGUF_MODEL_H_
 
@@ -23,7 +23,7 @@ namespace ballast::test {
 
 class GgufModel {
  public:
-  /// The tensors of `source` under the names of `architecture`.
+  /// Takes the tensors of `source`, with their names in `architecture`.
   GgufModel(const model::ModelSource& source, const model::Architecture& architecture)
       : spec_(source.spec()), architecture_(architecture), tensors_(read_tensors(source)) {
     for (auto& [key, tensor] : tensors_) prepare(std::get<0>(key), std::get<1>(key), tensor);
@@ -31,12 +31,13 @@ class GgufModel {
     for (const auto& [key, tensor] : tensors_) add(key, tensor);
   }
 
-  /// Puts ready blocks of a type, by its number in GGUF, in the place of a tensor's values.
+  /// Replaces a tensor's values by blocks of a type, given by its number in GGUF.
   void store_blocks(const std::string& name, std::uint32_t type, std::string blocks) {
     blocks_[name] = {type, std::move(blocks)};
   }
 
-  /// Metadata: whole numbers, floats, truth values, texts, and lists of whole numbers, truth values or texts.
+  /// Returns the file. Metadata may be whole numbers, floats, truth values, texts, and lists of whole numbers, truth
+  /// values or texts.
   std::string bytes(const nlohmann::json& metadata) const {
     GgufBytes file;
     for (const auto& [key, value] : metadata.items()) add_metadata(key, value, file);
@@ -85,7 +86,7 @@ class GgufModel {
     }
   }
 
-  /// Rows, or a vector's values, so that the one at `order[i]` comes to i.
+  /// Moves the row (or value of a vector) at `order[i]` to i.
   static void reorder(const std::vector<std::size_t>& order, std::size_t size, std::vector<float>& values) {
     if (values.empty()) return;
     const std::vector<float> old = values;
@@ -94,7 +95,7 @@ class GgufModel {
     }
   }
 
-  /// What llama.cpp changes in a tensor.
+  /// Changes a tensor as llama.cpp's converter does.
   void prepare(Role role, std::size_t index, RoleTensor& tensor) const {
     if (model::is_norm(role)) {
       const double offset = model::norm_spec(spec_, index, role).gain_offset;
@@ -157,13 +158,13 @@ class GgufModel {
     }
   }
 
-  /// Takes the roles that a layer has in one tensor out of the others.
+  /// Joins the roles that a layer has in one tensor.
   void add_fused(std::size_t layer) {
     for (const model::FusedTensor& fused : architecture_.fused) {
       const bool whole = fused.runs == model::FusedTensor::Runs::kOne;
       const bool here = std::ranges::all_of(
           fused.parts, [&](Role part) { return tensors_.contains({part, layer, 0}) && !is_expert(part); });
-      const bool of_latent = fused.parts.front() == Role::kKey;  // has a form of its own
+      const bool of_latent = fused.parts.front() == Role::kKey;  // is joined in another way
       if (fused.gguf.empty() || !here || of_latent || (!whole && fused.runs != model::FusedTensor::Runs::kHeads))
         continue;
       const std::size_t runs = whole ? 1 : spec_.layers[layer].attention()->heads;
@@ -215,7 +216,7 @@ class GgufModel {
     }
   }
 
-  /// A matrix for each head.
+  /// Adds a matrix for each head.
   void add_heads(const std::string& name, bool transposed, std::size_t heads, const RoleTensor& tensor) {
     const std::size_t rows = tensor.rows / heads;
     RoleTensor stored = tensor;

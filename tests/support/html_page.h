@@ -1,4 +1,4 @@
-// What holds for every page that ballast writes.
+// Checks that hold for every page that ballast writes.
 #ifndef BALLAST_TESTS_SUPPORT_HTML_PAGE_H_
 #define BALLAST_TESTS_SUPPORT_HTML_PAGE_H_
 
@@ -17,7 +17,7 @@ inline bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// The word with no letter before it.
+// Returns whether a text has the word without a letter before it.
 inline bool has_word(std::string_view text, std::string_view word) {
   for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
     if (at == 0 || std::isalpha(static_cast<unsigned char>(text[at - 1])) == 0) return true;
@@ -54,7 +54,7 @@ inline std::multiset<std::string> ids_of_well_formed(const std::string& html) {
   return ids;
 }
 
-/// Well formed, complete in itself, and without numbers that are none.
+/// Checks that a page is well formed and self-contained, and has no NaN or infinity.
 inline void check_page(const std::string& page) {
   CHECK(page.starts_with("<!DOCTYPE html>"));
   std::string inside = body(page);

@@ -20,21 +20,21 @@ namespace ballast::test {
 
 struct HttpReply {
   int status = 0;
-  std::string head;  ///< with the status line
+  std::string head;  ///< includes the status line
   std::string body;
-  bool complete = false;  ///< up to the end that its head or its last chunk says, or the connection's, where none does
+  bool complete = false;  ///< read to the end that the head, the last chunk or the connection sets
 
   bool has(std::string_view line) const { return head.find("\r\n" + std::string(line) + "\r\n") != std::string::npos; }
 };
 
 class HttpClient {
  public:
-  /// A small `receive_buffer` makes a reader that is slow show.
+  /// Connects. A small `receive_buffer` makes the effects of a slow reader visible.
   explicit HttpClient(std::uint16_t port, int receive_buffer = 0) : HttpClient() {
     if (receive_buffer > 0) ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
     connect(port);
   }
-  /// To connect() later.
+  /// Makes a client that connect() connects later.
   HttpClient() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     if (socket_ < 0) throw std::runtime_error("no socket");
   }
@@ -52,7 +52,7 @@ class HttpClient {
     }
   }
 
-  /// As much as the server takes: false when it has closed.
+  /// Sends the bytes; returns false if the server has closed the connection.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = transmit(bytes);
@@ -67,7 +67,7 @@ class HttpClient {
     return read_reply();
   }
 
-  /// `head_only`: to HEAD. Status 0 when the connection ends instead.
+  /// Reads a reply. `head_only`: the reply to HEAD. Returns status 0 if the connection ends instead.
   HttpReply read_reply(bool head_only = false) {
     HttpReply reply;
     reply.head = read_through("\r\n\r\n");
@@ -90,7 +90,8 @@ class HttpClient {
     return reply;
   }
 
-  /// One piece of a stream whose head has been read; empty at its end and the connection's.
+  /// Reads one piece of a stream whose head has been read. Returns an empty text at the end of the stream or the
+  /// connection.
   std::string read_chunk() {
     const std::string line = read_through("\r\n");
     const std::size_t size = ::strtoul(line.c_str(), nullptr, 16);
@@ -99,7 +100,7 @@ class HttpClient {
     return piece;
   }
 
-  /// Up to and with `end`, or what came before the connection ended.
+  /// Reads up to and including `end`, or until the connection ends.
   std::string read_through(std::string_view end) {
     std::size_t found = std::string::npos;
     while ((found = input_.find(end)) == std::string::npos && receive_more()) {
@@ -107,14 +108,14 @@ class HttpClient {
     return take(found == std::string::npos ? input_.size() : found + end.size());
   }
 
-  /// All until the server closes.
+  /// Reads until the server closes the connection.
   std::string read_rest() {
     while (receive_more()) {
     }
     return take(input_.size());
   }
 
-  /// After the end: closed by a reset.
+  /// Returns whether the connection ended by a reset.
   bool was_reset() const { return was_reset_; }
 
   void end_sending() const { ::shutdown(socket_, SHUT_WR); }

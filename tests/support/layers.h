@@ -1,4 +1,4 @@
-// The layers of a description, for tests that change or check what all of them have in common.
+// Access to the layers of a description, for tests that change or check all of them.
 #ifndef BALLAST_TESTS_SUPPORT_LAYERS_H_
 #define BALLAST_TESTS_SUPPORT_LAYERS_H_
 
@@ -8,7 +8,7 @@
 
 namespace ballast::test {
 
-/// Of the first layer.
+/// Returns the attention of the first layer.
 inline AttentionSpec& attention_of(ModelSpec& spec) {
   return *spec.layers.front().attention();
 }
@@ -22,7 +22,7 @@ inline const MlpSpec& mlp_of(const ModelSpec& spec) {
   return spec.layers.front().mlp;
 }
 
-/// Puts latent vectors before the heads that all layers have.
+/// Adds latent vectors to the attention of all layers.
 inline void make_latent(ModelSpec& spec, std::size_t query_rank, std::size_t key_value_rank) {
   for (LayerSpec& layer : spec.layers) {
     layer.mixer = LatentAttentionSpec{

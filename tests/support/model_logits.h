@@ -1,4 +1,4 @@
-// Logits of a whole model, for comparing it with another.
+// Logits of a whole model, for comparison with another one.
 #ifndef BALLAST_TESTS_SUPPORT_MODEL_LOGITS_H_
 #define BALLAST_TESTS_SUPPORT_MODEL_LOGITS_H_
 
@@ -14,7 +14,7 @@
 
 namespace ballast::test {
 
-/// [40][vocab] for tokens that differ, on a model of at least 67 tokens.
+/// Returns logits [40][vocab] for different tokens, from a model with at least 67 tokens.
 inline std::vector<float> logits_of(const std::filesystem::path& path) {
   const model::Model model(path);
   std::vector<int> ids(40);
@@ -24,7 +24,7 @@ inline std::vector<float> logits_of(const std::filesystem::path& path) {
   return run_tokens(model, ids, state);
 }
 
-/// Root mean square of the difference over that of `expected`.
+/// Returns the root mean square of the difference, divided by that of `expected`.
 inline double distance(const std::vector<float>& got, const std::vector<float>& expected) {
   REQUIRE(got.size() == expected.size());
   double error = 0;

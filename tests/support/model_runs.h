@@ -1,4 +1,4 @@
-// Whole models run over token ids, and what they should give.
+// Runs whole models over token ids, and the expected results.
 #ifndef BALLAST_TESTS_SUPPORT_MODEL_RUNS_H_
 #define BALLAST_TESTS_SUPPORT_MODEL_RUNS_H_
 
@@ -78,7 +78,7 @@ inline constexpr std::array kGoldenDecoders = {"llama",
                                                "lfm3"};
 inline constexpr std::array kGoldenEncoders = {"bert", "modernbert", "embedding_gemma"};
 
-/// Golden GGUF files, each of which has a directory of its family.
+/// Golden GGUF files. For each there is a directory with a model of its family.
 inline constexpr std::array kGoldenGgufs = {"llama", "qwen2", "qwen3", "gpt2", "qwen3_moe", "gemma3_text"};
 
 inline std::vector<std::string> golden_names() {
@@ -111,7 +111,7 @@ inline Golden read_golden(const std::string& name) {
   return golden;
 }
 
-/// Runs a batch. Returns the logits of all that it wants.
+/// Runs a batch. Returns the wanted logits.
 inline std::vector<float> run_batch(const model::Model& model, std::span<const model::SequenceTokens> batch) {
   model::Workspace workspace;
   const std::span<const float> hidden = model.forward(batch, workspace);
@@ -144,7 +144,7 @@ inline std::vector<float> run_at_once(const model::Model& model, const std::vect
   return run_in_pieces(model, ids, ids.size());
 }
 
-/// Largest difference over the spread of what was expected.
+/// Returns the largest difference, divided by the spread of the expected values.
 template <typename Expected>
 double relative_error(const std::vector<float>& got, const std::vector<Expected>& expected) {
   REQUIRE(got.size() == expected.size());

@@ -1,4 +1,4 @@
-// Texts with the damage that finds faults in readers.
+// Damages texts in ways that find faults in readers.
 #ifndef BALLAST_TESTS_SUPPORT_MUTATED_TEXT_H_
 #define BALLAST_TESTS_SUPPORT_MUTATED_TEXT_H_
 
@@ -9,7 +9,7 @@
 
 namespace ballast::test {
 
-/// A few places of `text` changed, cut, doubled or swapped.
+/// Returns `text` with a few parts changed, removed, doubled or swapped.
 inline std::string mutated(std::string text, std::mt19937& random) {
   static constexpr std::string_view kLikely = "\r\n :;,0159afgXx/\t\0\x80\xff";
   const auto below = [&](std::size_t end) { return std::uniform_int_distribution<std::size_t>(0, end - 1)(random); };

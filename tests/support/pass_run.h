@@ -1,4 +1,4 @@
-// Running a pass on a random transformer block.
+// Runs a pass on a random transformer block.
 #ifndef BALLAST_TESTS_SUPPORT_PASS_RUN_H_
 #define BALLAST_TESTS_SUPPORT_PASS_RUN_H_
 
@@ -14,10 +14,10 @@
 
 namespace ballast::test {
 
-/// What rounding to F32 may change of a block's outputs.
+/// The allowed effect of rounding to F32 on a block's outputs.
 inline constexpr double kRounding = 2e-6;
 
-/// A pass on a random block: the block before and after, and what it computed.
+/// A pass on a random block: the block before and after, and its outputs.
 struct Run {
   quant::WorkingBlock block;
   quant::WorkingBlock original;
@@ -26,8 +26,8 @@ struct Run {
   std::string note;
 };
 
-/// Random rows of very different sizes, and statistics. Checks that bounds hold and that a plan comes to the same.
-/// `prepare` may change the block before it is measured.
+/// Runs a pass on a random block with inputs of very different magnitudes. Checks that bounds hold and that a plan has
+/// the same result. `prepare` may change the block before it is measured.
 inline Run run_pass(
     const ModelSpec& spec, quant::Pass& pass, const std::function<void(quant::WorkingBlock&)>& prepare = [](auto&) {}) {
   Random random(5);

@@ -7,7 +7,7 @@
 
 namespace ballast::test {
 
-/// Normally distributed around 0.
+/// Returns normally distributed values with mean 0.
 inline std::vector<float> random_floats(std::size_t count, unsigned seed, float spread = 1.0F) {
   std::mt19937 engine(seed);
   std::normal_distribution<float> normal(0.0F, spread);

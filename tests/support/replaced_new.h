@@ -1,4 +1,4 @@
-// Replaces operator new in the one test program that includes this file, once: each allocation asks the two functions
+// Replaces operator new in the one test program that includes this file, once: each allocation calls the two functions
 // below, which the test defines. Not inlined: gcc 12 takes malloc and free inside new and delete for a mismatch
 // (-Wmismatched-new-delete).
 #ifndef BALLAST_TESTS_SUPPORT_REPLACED_NEW_H_
@@ -12,7 +12,7 @@ namespace ballast::test {
 /// Returns whether an allocation of `size` bytes fails. It may be called from several threads.
 bool allocation_fails(std::size_t size);
 
-/// Is called with the memory of each allocation that throws on failure.
+/// Called with the memory of each allocation that throws on failure.
 void on_allocated(void* memory);
 
 inline void* allocate(std::size_t size) {
@@ -38,7 +38,8 @@ inline void* allocated_or_throw(void* memory) {
 [[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
   return ballast::test::allocated_or_throw(ballast::test::allocate(size, alignment));
 }
-// The library's own call those above, but AddressSanitizer's do not, and std::stable_sort mixes them with plain delete.
+// The library's versions call those above, but AddressSanitizer's do not, and std::stable_sort mixes them with plain
+// delete.
 [[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   return ballast::test::allocate(size);
 }

@@ -1,4 +1,4 @@
-// Text of a model, given to the parser of replies in pieces of any size.
+// Gives a model's text to the parser of replies in pieces of any size.
 #ifndef BALLAST_TESTS_SUPPORT_REPLY_PIECES_H_
 #define BALLAST_TESTS_SUPPORT_REPLY_PIECES_H_
 
@@ -11,7 +11,8 @@
 
 namespace ballast::test {
 
-/// Returns what `parser` makes of `ids`: special tokens are pushed as such, all other text in pieces of `size` bytes.
+/// Returns the pieces that `parser` makes of `ids`: special tokens are pushed as such, all other text in pieces of
+/// `size` bytes.
 inline std::vector<text::ReplyPiece> reply_pieces(text::ReplyParser parser, const text::Tokenizer& tokenizer,
                                                   const std::vector<int>& ids, std::size_t size) {
   std::vector<text::ReplyPiece> pieces;

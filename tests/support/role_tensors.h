@@ -1,4 +1,4 @@
-// A model's tensors by what they are for, in the order of rows of the forward pass, however a checkpoint keeps them.
+// A model's tensors by role, with rows in the order of the forward pass, independent of the checkpoint's layout.
 #ifndef BALLAST_TESTS_SUPPORT_ROLE_TENSORS_H_
 #define BALLAST_TESTS_SUPPORT_ROLE_TENSORS_H_
 
@@ -21,13 +21,13 @@ namespace ballast::test {
 struct RoleTensor {
   std::size_t rows = 0;  ///< 1 for norms and vectors
   std::size_t cols = 0;
-  std::vector<float> weight;  ///< [rows][cols]; of a norm the gain as it is stored
+  std::vector<float> weight;  ///< [rows][cols]; for a norm the gain as stored
   std::vector<float> bias;    ///< or empty
 
   bool operator==(const RoleTensor&) const = default;
 };
 
-/// Role, layer, expert.
+/// Keys: role, layer, expert.
 using RoleTensors = std::map<std::tuple<model::Role, std::size_t, std::size_t>, RoleTensor>;
 
 /// Calls visit(role, layer, expert) for every tensor that a model of this spec has.
@@ -41,10 +41,10 @@ void for_each_role(const ModelSpec& spec, const Visit& visit) {
   }
 }
 
-/// Random values, the same on every machine: gains about 1, biases far from 0.
+/// Returns random values, the same on every machine: gains close to 1, biases far from 0.
 inline RoleTensors random_tensors(const ModelSpec& spec, unsigned seed) {
   std::mt19937 random(seed);
-  const auto value = [&] { return static_cast<float>(random() % 20001) / 5000.0F - 2.0F; };  // even in [-2, 2]
+  const auto value = [&] { return static_cast<float>(random() % 20001) / 5000.0F - 2.0F; };  // uniform in [-2, 2]
   RoleTensors tensors;
   for_each_role(spec, [&](model::Role role, std::size_t layer, std::size_t expert) {
     RoleTensor& tensor = tensors[{role, layer, expert}];
@@ -84,7 +84,7 @@ inline RoleTensors read_tensors(const model::ModelSource& source) {
   return tensors;
 }
 
-/// A checkpoint in which every role has a tensor of its own, under the first of its names.
+/// Returns a checkpoint in which every role has its own tensor, with the first of its names.
 inline TinyModel named_model(const nlohmann::json& config, const RoleTensors& tensors) {
   const model::Architecture& architecture =
       model::architecture_for_model_type(config.at("model_type").get<std::string>(), "config.json");

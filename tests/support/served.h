@@ -40,7 +40,7 @@ inline serve::HttpOptions limited(serve::HttpLimits limits) {
   return options;
 }
 
-/// Tells the waiting test that something has happened.
+/// Signals the waiting test that something has happened.
 class Event {
  public:
   void happen() {
@@ -64,7 +64,7 @@ class Event {
 };
 
 /// A server on a thread. "/echo" returns the request's body, "/throw" throws, "/drop" drops the exchange; the test gets
-/// the exchange of all other requests.
+/// the exchange of every other request.
 class Served {
  public:
   explicit Served(const serve::HttpOptions& options = any_port())
@@ -137,7 +137,7 @@ inline HttpReply reply_to(const serve::HttpOptions& options, std::string_view by
   Served served(options);
   HttpClient client(served.port());
   HttpReply reply = client.request(bytes);
-  if (reply.status >= 400) client.read_rest();  // returns when the server has closed
+  if (reply.status >= 400) client.read_rest();  // returns when the server has closed the connection
   CHECK(served.answers());
   return reply;
 }

@@ -1,4 +1,4 @@
-// A directory for one test, gone when the test ends.
+// A directory for one test, which is removed when the test ends.
 #ifndef BALLAST_TESTS_SUPPORT_TEMPORARY_DIRECTORY_H_
 #define BALLAST_TESTS_SUPPORT_TEMPORARY_DIRECTORY_H_
 

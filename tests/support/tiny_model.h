@@ -1,4 +1,4 @@
-// Llama models small enough for a test, kept as values so that a test can change one of them.
+// Llama models that are small enough for tests; tests can change their values.
 #ifndef BALLAST_TESTS_SUPPORT_TINY_MODEL_H_
 #define BALLAST_TESTS_SUPPORT_TINY_MODEL_H_
 
@@ -23,12 +23,12 @@
 
 namespace ballast::test {
 
-/// tests/data/models is written by scripts/make_golden_models.py.
+/// Returns a model of tests/data/models, which scripts/make_golden_models.py writes.
 inline std::filesystem::path golden_model(const std::string& name) {
   return std::filesystem::path(BALLAST_TEST_DATA) / "models" / name;
 }
 
-/// Values as one safetensors file in F32, without checksums.
+/// Returns values as one safetensors file in F32, without checksums.
 inline std::string float_tensors_bytes(const std::map<std::string, Tensor>& tensors) {
   nlohmann::json header = nlohmann::json::object();
   std::string data;
@@ -56,7 +56,7 @@ struct TinyModel {
   }
 };
 
-/// A directory with plain weights, read back.
+/// Reads a directory with plain weights.
 inline TinyModel read_model(const std::filesystem::path& directory) {
   const auto checkpoint = files::open_checkpoint(directory);
   TinyModel result{.config = checkpoint->config(), .tensors = {}, .tokenizer = nullptr};
@@ -79,10 +79,10 @@ struct TinyModelOptions {
   std::int64_t head_size = 8;
   std::int64_t mlp = 48;
   std::int64_t context = 64;
-  float weights = 0.15F;  ///< spread of the blocks' matrices; 0 makes blocks that pass their input on
+  float weights = 0.15F;  ///< spread of the blocks' matrices; with 0, blocks pass their input on
 };
 
-/// Untied, with random weights (the same on every machine) and norm gains of 1.
+/// Returns an untied model with random weights (the same on every machine) and norm gains of 1.
 inline TinyModel random_model(const TinyModelOptions& options = {}) {
   TinyModel model;
   model.config = {{"model_type", "llama"},
@@ -102,7 +102,7 @@ inline TinyModel random_model(const TinyModelOptions& options = {}) {
     tensor.values.resize(static_cast<std::size_t>(element_count(shape)));
     tensor.shape = std::move(shape);
     for (float& value : tensor.values) {
-      value = center + spread * (static_cast<float>(random() % 20001) / 5000.0F - 2.0F);  // even in [-2, 2]
+      value = center + spread * (static_cast<float>(random() % 20001) / 5000.0F - 2.0F);  // uniform in [-2, 2]
     }
   };
   add("model.embed_tokens", {options.vocab, options.hidden}, 0.5F, 0);
@@ -125,8 +125,8 @@ inline TinyModel random_model(const TinyModelOptions& options = {}) {
   return model;
 }
 
-/// A model whose blocks do nothing and that predicts `successor` of each token: logit `logit` for it, 0 for all others.
-/// Tokens from `successors.size()` on have none.
+/// Returns a model whose blocks do nothing and that predicts `successor` of each token: logit `logit` for it, 0 for all
+/// others. Tokens from `successors.size()` on have no successor.
 inline TinyModel successor_model(const std::vector<int>& successors, float logit) {
   TinyModelOptions options;
   options.hidden = options.vocab;
@@ -148,7 +148,7 @@ inline TinyModel successor_model(const std::vector<int>& successors, float logit
   return model;
 }
 
-/// Predicts the next byte after each byte.
+/// Returns a model that predicts the next byte after each byte.
 inline TinyModel alphabet_model(float logit) {
   std::vector<int> successors(256);
   std::iota(successors.begin(), successors.end(), 1);

@@ -1,4 +1,4 @@
-// A byte-level BPE tokenizer small enough to be followed by hand.
+// A byte-level BPE tokenizer that is small enough for tests.
 #ifndef BALLAST_TESTS_SUPPORT_TINY_TOKENIZER_H_
 #define BALLAST_TESTS_SUPPORT_TINY_TOKENIZER_H_
 
@@ -12,8 +12,8 @@
 
 namespace ballast::test {
 
-/// tokenizer.json with the 256 bytes as ids 0-255 in GPT-2's order ('!' is 0), "he" 256, "ll" 257, "hell" 258,
-/// "hello" 259, " hello" 260 and the special token "<|end|>" 261.
+/// Returns a tokenizer.json with the 256 bytes as ids 0-255 in GPT-2's order ('!' is 0), "he" 256, "ll" 257, "hell"
+/// 258, "hello" 259, " hello" 260 and the special token "<|end|>" 261.
 inline nlohmann::json tiny_tokenizer_json() {
   nlohmann::json vocab = nlohmann::json::object();
   const auto is_printable = [](int c) { return (c > 32 && c < 127) || (c > 160 && c < 256 && c != 173); };

@@ -1,4 +1,4 @@
-// Vocabularies of ranks and maps of characters that are small enough to be followed by hand.
+// Vocabularies of ranks and maps of characters that are small enough for tests.
 #ifndef BALLAST_TESTS_SUPPORT_TINY_VOCABULARIES_H_
 #define BALLAST_TESTS_SUPPORT_TINY_VOCABULARIES_H_
 
@@ -27,7 +27,7 @@ inline std::string in_base64(std::string_view bytes) {
   return text;
 }
 
-/// The 256 bytes, ranks 0 to 255, and what is given from 256 on.
+/// Returns the 256 bytes, ranks 0 to 255, and the given tokens from 256 on.
 inline std::vector<std::string> ranked_tokens(const std::vector<std::string>& more) {
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
@@ -35,7 +35,7 @@ inline std::vector<std::string> ranked_tokens(const std::vector<std::string>& mo
   return tokens;
 }
 
-/// As in a tiktoken.model.
+/// Returns them in the format of a tiktoken.model.
 inline std::string rank_list(const std::vector<std::string>& more) {
   std::string lines;
   std::size_t rank = 0;
@@ -43,7 +43,7 @@ inline std::string rank_list(const std::vector<std::string>& more) {
   return lines;
 }
 
-/// As in a tekken.json, the field `vocab`.
+/// Returns them in the format of a tekken.json's field `vocab`.
 inline nlohmann::json tekken_vocab(const std::vector<std::string>& more) {
   nlohmann::json vocab = nlohmann::json::array();
   for (const std::string& token : ranked_tokens(more)) {
@@ -58,7 +58,7 @@ inline std::string little_endian(std::uint32_t number) {
   return bytes;
 }
 
-/// `rules`: what becomes of a sequence.
+/// Returns a compiled map. `rules`: the replacement of each sequence.
 inline std::string charsmap(const std::map<std::string, std::string>& rules) {
   std::vector<std::map<unsigned char, std::size_t>> children(1);  // of node n, which has the units from 256 (n + 1) on
   std::map<std::size_t, std::uint32_t> values;

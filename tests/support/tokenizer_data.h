@@ -11,10 +11,10 @@
 
 namespace ballast::test {
 
-/// A folder for each kind of tokenizer, and texts with the ids that they come to.
+/// A folder for each kind of tokenizer, and texts with their ids.
 inline const std::filesystem::path kTokenizerData = std::filesystem::path(BALLAST_TEST_DATA) / "tokenizer";
 
-/// Those texts: records "LENGTH\n" and that many bytes.
+/// Returns those texts, from records "LENGTH\n" and that many bytes.
 inline std::vector<std::string> tokenizer_texts() {
   const std::string data = read_file(kTokenizerData / "texts.bin");
   std::vector<std::string> texts;

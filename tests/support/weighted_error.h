@@ -6,7 +6,7 @@
 
 namespace ballast::test {
 
-/// The sum of the squares of what rows [weights.size()] differ in, each multiplied with its column's weight.
+/// Returns the sum of the squared differences of two rows [weights.size()], each multiplied by its column's weight.
 inline double weighted_error(std::span<const float> values, std::span<const float> others,
                              std::span<const float> weights) {
   double error = 0;

@@ -1,4 +1,4 @@
-// A transformer block as passes see it, with what it computes in F64: for checking that a pass changes nothing.
+// A transformer block as passes see it, and its outputs in F64: for checking that a pass does not change the function.
 #ifndef BALLAST_TESTS_SUPPORT_WORKING_LAYER_H_
 #define BALLAST_TESTS_SUPPORT_WORKING_LAYER_H_
 
@@ -32,7 +32,7 @@ inline ModelSpec small_spec() {
   return spec;
 }
 
-/// GPT-2's kind of block.
+/// Returns the spec of a block like GPT-2's.
 inline ModelSpec small_layer_norm_spec() {
   ModelSpec spec = small_spec();
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = 1e-6, .bias = true};
@@ -47,7 +47,7 @@ inline std::vector<float> floats(const Vector& values) {
   return {values.begin(), values.end()};
 }
 
-/// All linears and norms of a block of this spec with random values, biases where the spec has them.
+/// Returns all linears and norms of a block of this spec with random values, and biases if the spec has them.
 inline quant::WorkingBlock random_layer(const ModelSpec& spec, Random& random) {
   quant::WorkingBlock block;
   block.layer = 0;
@@ -102,12 +102,12 @@ inline double activated(Activation activation, double x) {
   return x / (1 + std::exp(-x));
 }
 
-/// What the block's inputs hold and what it adds to the residual stream.
+/// The block's inputs, and its additions to the residual stream.
 struct LayerValues {
   Tokens attention_input, attention_mixed, mlp_input, mlp_hidden, attention_output, mlp_output;
 };
 
-/// Attention and MLP side by side on the same residual stream. Precondition: no latent attention, no experts.
+/// Runs attention and MLP in parallel on the same residual stream. Precondition: no latent attention, no experts.
 inline LayerValues run_layer(const ModelSpec& spec, quant::WorkingBlock block, const Tokens& residual) {
   using model::Role;
   LayerValues values;
@@ -182,7 +182,7 @@ inline ChannelStatistics channel_statistics(const Tokens& tokens) {
   return statistics;
 }
 
-/// Statistics for every input of the block, as calibration on `residual` would measure them.
+/// Sets the statistics of every input of the block, as calibration on `residual` would measure them.
 inline void measure(const ModelSpec& spec, quant::WorkingBlock& block, const Tokens& residual) {
   using model::Role;
   const LayerValues values = run_layer(spec, block, residual);

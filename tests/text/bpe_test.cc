@@ -14,7 +14,7 @@
 namespace ballast::text {
 namespace {
 
-// Letters a-d and random merges of what there is so far.
+// Returns letters a-d and random merges of existing tokens.
 BpeVocabulary random_vocabulary(unsigned seed, int merges) {
   std::mt19937 random(seed);
   BpeVocabulary vocabulary;
@@ -35,7 +35,7 @@ BpeVocabulary random_vocabulary(unsigned seed, int merges) {
   return vocabulary;
 }
 
-// The definition: merge the leftmost pair of the lowest rank until no pair is left.
+// Implements the definition: merges the leftmost pair of the lowest rank until no pair is left.
 std::vector<int> merge_naively(const BpeVocabulary& vocabulary, const std::string& piece) {
   std::map<std::pair<int, int>, std::pair<int, int>> rules;
   for (std::size_t rank = 0; rank < vocabulary.merges.size(); ++rank) {
@@ -81,7 +81,7 @@ TEST_CASE("merging with a queue gives the result of the definition") {
       CAPTURE(piece);
       const std::vector<int> expected = merge_naively(vocabulary, piece);
       CHECK(encode(bpe, piece) == expected);
-      CHECK(encode(bpe, piece) == expected);  // now remembered
+      CHECK(encode(bpe, piece) == expected);  // from the cache of pieces
     }
   }
 }
@@ -104,7 +104,7 @@ TEST_CASE("long pieces, merged window by window, give the result of the definiti
 }
 
 TEST_CASE("a long run of one letter, merged window by window, gives the tokens of the whole run") {
-  // A run of a's becomes fours from the left; the rest depends on where the run begins.
+  // A run of a's becomes tokens of four from the left; the rest depends on where the run begins.
   BpeVocabulary vocabulary;
   vocabulary.tokens = std::make_shared<TokenTable>(TokenTable{"a", "aa", "aaaa", "aaa"});
   vocabulary.merges = {{0, 0, 1}, {1, 1, 2}, {1, 0, 3}};

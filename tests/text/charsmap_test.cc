@@ -1,4 +1,4 @@
-// What Hugging Face's library gives for these maps.
+// The expected results are those of Hugging Face's library.
 #include "text/unicode/charsmap.h"
 
 #include <random>
@@ -16,7 +16,8 @@ namespace {
 using test::Contains;
 using test::error_message;
 
-// A ligature, a composition, a line end, an ideograph that becomes two letters, a character that vanishes.
+// The map has a ligature, a composition, a line end, an ideograph that becomes two letters, and a character that is
+// removed.
 std::string tiny_map() {
   return test::charsmap(
       {{"\xEF\xAC\x81", "fi"}, {"e\xCC\x81", "\xC3\xA9"}, {"\r", " "}, {"\xE3\x8E\x8F", "kg"}, {"\xC2\xAD", ""}});
@@ -32,7 +33,7 @@ TEST_CASE("a compiled map replaces graphemes and characters") {
   CHECK(normalized("so\xC2\xAD"
                    "ft") == "soft");
   CHECK(normalized("a\r\nb") == "a b");                                       // one grapheme
-  CHECK(normalized("\xEF\xAC\x81\xCC\x81!") == "fi!");                        // so is this one, of 5 bytes
+  CHECK(normalized("\xEF\xAC\x81\xCC\x81!") == "fi!");                        // one grapheme of 5 bytes
   CHECK(normalized("\xEF\xAC\x81\xCC\x81\xCC\xA7") == "fi\xCC\x81\xCC\xA7");  // of 7: character by character
   CHECK(normalized(std::string("a\0e", 3)) == std::string("a\0e", 3));
   CHECK(normalized("").empty());

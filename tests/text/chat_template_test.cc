@@ -23,7 +23,7 @@ std::string apply(const std::string& chat_template, const std::vector<ChatMessag
   return apply_chat_template(*tokenizer, make_conversation(messages)).text;
 }
 
-// SmolLM2-Instruct's.
+// SmolLM2-Instruct's template.
 const std::string kSmolLm2 =
     "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou "
     "are a "
@@ -31,7 +31,7 @@ const std::string kSmolLm2 =
     "message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ "
     "'<|im_start|>assistant\n' }}{% endif %}";
 
-// The part of Qwen2.5's that writes messages.
+// The part of Qwen2.5's template that writes messages.
 const std::string kQwen =
     "{%- if messages[0]['role'] == 'system' %}{{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}"
     "{%- else %}{{- '<|im_start|>system\\nYou are Qwen, don\\'t worry.<|im_end|>\\n' }}{%- endif %}"

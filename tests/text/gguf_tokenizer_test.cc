@@ -22,7 +22,7 @@ using nlohmann::json;
 using test::Contains;
 using test::error_message;
 
-// A GGUF of nothing but metadata.
+// A GGUF with metadata only.
 class MetadataOnly : public files::GgufFile {
  public:
   explicit MetadataOnly(json metadata) : files::GgufFile("m.gguf"), metadata_(std::move(metadata)) {}
@@ -40,7 +40,7 @@ class MetadataOnly : public files::GgufFile {
   std::vector<std::string> names_;
 };
 
-// The tiny tokenizer, with a padding token after it.
+// Returns the tiny tokenizer, with a padding token after it.
 json tiny_metadata() {
   const json model = test::tiny_tokenizer_json()["model"];
   std::vector<std::string> tokens(263);
@@ -67,7 +67,7 @@ std::string refusal(const char* key, json value) {
 
 const std::string kMark = "\xE2\x96\x81";
 
-// A tokenizer.json with WordPiece, as llama.cpp's converter writes its vocabulary.
+// Returns the metadata of a tokenizer.json with WordPiece, as llama.cpp's converter writes its vocabulary.
 json word_piece_metadata(const json& tokenizer) {
   const json& vocab = tokenizer["model"]["vocab"];
   std::vector<std::string> tokens(vocab.size());
@@ -96,7 +96,7 @@ json golden_word_piece(const char* kind) {
   return word_piece_metadata(json::parse(test::read_file(test::kTokenizerData / kind / "tokenizer.json")));
 }
 
-// SentencePiece's unigram model, T5's first tokens in front.
+// Returns the metadata of SentencePiece's unigram model, with T5's first tokens.
 json unigram_metadata() {
   return {{"tokenizer.ggml.model", "t5"},
           {"tokenizer.ggml.tokens",
@@ -197,7 +197,7 @@ TEST_CASE("a GGUF's WordPiece by older converters, with other token names, gives
   const auto newer = load_tokenizer(MetadataOnly(metadata));
   std::vector<std::string> tokens = metadata["tokenizer.ggml.tokens"];
   REQUIRE(tokens[7].starts_with(kMark));
-  tokens[7] = "[unused1]";  // stayed as it was
+  tokens[7] = "[unused1]";  // was not changed by the converter
   metadata["tokenizer.ggml.tokens"] = tokens;
   for (const char* key : {"bos_token_id", "eos_token_id", "unknown_token_id", "add_bos_token", "add_eos_token"}) {
     metadata.erase("tokenizer.ggml." + std::string(key));

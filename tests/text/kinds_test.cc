@@ -1,5 +1,5 @@
-// Tokenizers other than byte-level BPE: tokens around a text, decoding, and damaged files. Ids of texts are compared in
-// golden_test.cc.
+// Tokenizers other than byte-level BPE: tokens around a text, decoding, and damaged files. golden_test.cc compares the
+// ids of texts.
 #include <filesystem>
 #include <fstream>
 #include <iterator>

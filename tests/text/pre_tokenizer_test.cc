@@ -34,7 +34,7 @@ json split(const char* behavior, bool invert = false) {
   return sequence({{"type", "Split"}, {"pattern", {{"String", "-"}}}, {"behavior", behavior}, {"invert", invert}});
 }
 
-// The cases of the tokenizers library's documentation.
+// The cases are from the documentation of the tokenizers library.
 TEST_CASE("Split handles matches according to its behavior") {
   const std::string text = "the-final--countdown";
   CHECK(pieces(split("Removed"), text) == Pieces{"the", "final", "countdown"});
@@ -114,7 +114,7 @@ TEST_CASE("tokenizers get the names of families that split equally") {
   CHECK(name_of("deepseek_v3") == "deepseek-v3");
   CHECK_FALSE(name_of("prefix_space").has_value());
   CHECK_FALSE(name_of("removed").has_value());
-  CHECK_FALSE(name_of("cl100k").has_value());  // an expression of its own
+  CHECK_FALSE(name_of("cl100k").has_value());  // has an expression of its own
   for (const char* name : {"gpt-2", "mpt", "smollm", "command-r", "llama-bpe", "dbrx", "qwen2", "qwen35", "gpt-4o",
                            "tekken", "deepseek-v3", "deepseek-llm", "bloom", "falcon"}) {
     CAPTURE(name);

@@ -1,4 +1,4 @@
-// Ids are those that tiktoken 0.14 gives for these vocabularies and expressions.
+// Expected ids are those of tiktoken 0.14 for these vocabularies and expressions.
 #include "text/readers/ranked_vocabulary.h"
 
 #include <fstream>
@@ -92,7 +92,7 @@ TEST_CASE("of a tekken.json and a tokenizer.json with the same tokens the first 
   json other = json::parse(read()->files()[0].content);
   other["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
   write("tokenizer.json", other.dump());
-  CHECK(read()->encode("12") == Ids{79, 80});  // as tekken.json cuts digits
+  CHECK(read()->encode("12") == Ids{79, 80});  // tekken.json splits digits in this way
   CHECK(read()->warnings().empty());
   other["added_tokens"][29]["content"] = "<|im_start|>";
   write("tokenizer.json", other.dump());

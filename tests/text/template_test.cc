@@ -19,7 +19,7 @@ using nlohmann::ordered_json;
 using test::Contains;
 using test::error_message;
 
-// 7 March 2026, 14:05:09, as scripts/template_oracle.py.
+// Returns 7 March 2026, 14:05:09, the time of scripts/template_oracle.py.
 std::tm golden_time() {
   const std::time_t seconds = 1'772'892'309;
   std::tm time{};
@@ -32,7 +32,7 @@ Rendered render(const std::string& source, const ordered_json& from_user = order
   return Template(source).render({.trusted = trusted, .from_user = from_user, .now = golden_time()});
 }
 
-// What users wrote, parts apart by '|'.
+// Returns the users' parts of a text, separated by '|'.
 std::string users_part(const std::string& source, const ordered_json& from_user) {
   const Rendered rendered = render(source, from_user);
   std::string parts;

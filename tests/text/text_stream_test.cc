@@ -12,7 +12,7 @@
 namespace ballast::text {
 namespace {
 
-/// What a stream shows of text, special tokens between it and its end.
+/// Collects the shown text of a stream, with special tokens in it, and its end.
 class Shown {
  public:
   explicit Shown(const std::vector<std::string>& stops, bool show_stop = false) : stream_(stops, show_stop) {}
@@ -82,8 +82,8 @@ TEST_CASE("the result does not depend on how the text was cut into pieces") {
     std::string shown;
   };
   const std::vector<Case> cases{
-      {{"abcd", "bc"}, "xabcd", "xa"},    // the one that is complete first
-      {{"cd", "bcd", "d"}, "abcd", "a"},  // the longest of those complete at once
+      {{"abcd", "bc"}, "xabcd", "xa"},    // the one that is complete first is used
+      {{"cd", "bcd", "d"}, "abcd", "a"},  // of those complete at once, the longest is used
       {{"aab"}, "aaaab", "aa"},           // overlaps itself
       {{"abab"}, "abaababab", "aba"},     //
       {{"\xC3\xA9"}, "caf\xC3\xA8 caf\xC3\xA9", "caf\xC3\xA8 caf"},

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Letters a to c and random words of them, with random scores; d and e are unknown.
+/// Returns letters a to c and random words of them, with random scores; d and e are unknown.
 json random_model(unsigned seed) {
   std::mt19937 random(seed);
   const auto score = [&] { return -1.0 - static_cast<double>(random() % 1000) / 100; };

@@ -13,7 +13,7 @@
 namespace ballast::tools {
 namespace {
 
-// A screen whose clock the test sets.
+// A screen whose clock is set by the test.
 struct FakeScreen {
   std::string shown;
   double now = 100;

@@ -68,7 +68,7 @@ TEST_CASE("flags override a recipe file, and their format overrides come first")
   std::filesystem::remove(file);
 
   written.outlier_fraction = 0;
-  written.target_bytes = 0;  // a share that is named is no choice
+  written.target_bytes = 0;  // a named share is not chosen
   written.overrides.insert(written.overrides.begin(), {"down", parse_format("bf16")});
   CHECK(recipe_json(recipe) == recipe_json(written));
 }

@@ -1,4 +1,4 @@
-// A program that knows ballast only as an installed library.
+// A program that uses ballast only as an installed library.
 #include <ballast/convert.h>
 #include <ballast/error.h>
 #include <ballast/inspect.h>

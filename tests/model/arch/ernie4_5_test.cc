@@ -17,7 +17,7 @@ TEST_CASE("ERNIE 4.5 has the defaults of its configuration class") {
   CHECK(test::attention_of(spec).rope->theta == 500000.0);
   CHECK(spec.norm.epsilon == 1e-5);
   CHECK(spec.tied_embeddings);
-  // null means the default.
+  // null selects the default.
   CHECK(test::attention_of(test::described(test::with_field(kConfig, "head_dim", nullptr))).head_size == 8);
 }
 

@@ -32,11 +32,11 @@ TEST_CASE("Gemma's gains are stored minus one, and embeddings scaled by a root i
     CHECK(spec.norm.gain_offset == 1.0);
     CHECK(spec.norm.epsilon == 1e-6);
     CHECK(spec.embedding_scale == std::sqrt(32.0F));
-    CHECK(described(with_field(config_of(type), "dtype", "bfloat16")).embedding_scale == 5.65625);  // of 5.65685
-    CHECK(described(with_field(config_of(type), "torch_dtype", "float16")).embedding_scale == 5.65625);
+    CHECK(described(with_field(config_of(type), "dtype", "bfloat16")).embedding_scale == 5.65625);       // from 5.65685
+    CHECK(described(with_field(config_of(type), "torch_dtype", "float16")).embedding_scale == 5.65625);  // from 5.65685
     json larger = with_field(config_of(type), "hidden_size", 3072);
     CHECK(described(with_field(larger, "dtype", "bfloat16")).embedding_scale == 55.5);
-    CHECK(described(with_field(larger, "dtype", "float16")).embedding_scale == 55.4375);  // of 55.4256
+    CHECK(described(with_field(larger, "dtype", "float16")).embedding_scale == 55.4375);  // from 55.4256
     CHECK(spec.tied_embeddings);
     CHECK(test::attention_of(spec).head_size == 256);
     CHECK(test::attention_of(spec).scale == 1.0 / 16);
@@ -52,7 +52,7 @@ TEST_CASE("gelu in the first Gemma configurations means the tanh approximation")
         Activation::kGeluTanh);
 }
 
-/// A window and the rotation that goes with it, layer by layer.
+/// Checks window and rotation of each layer.
 void check_layers(const json& config, const std::vector<bool>& sliding, std::size_t window, double local,
                   double global) {
   const ModelSpec spec = described(config);

@@ -82,7 +82,7 @@ TEST_CASE("settings of gpt-oss that are not supported are refused by field") {
   CHECK(refusal("num_experts_per_tok", 7) == "config.json: num_experts_per_tok: is more than the number of experts");
 }
 
-/// Random experts' matrices in MXFP4, with their values.
+/// Random matrices of experts in MXFP4, with their values.
 struct Mxfp4 {
   std::vector<std::uint8_t> blocks, scales;
   std::vector<float> values;
@@ -106,7 +106,7 @@ constexpr std::int64_t kHidden = 64;
 constexpr std::int64_t kInner = 32;
 constexpr std::int64_t kExperts = 3;
 
-/// A safetensors file's tensors of several types.
+/// Builds a safetensors file of tensors of several types.
 class Tensors {
  public:
   template <class T>
@@ -124,7 +124,7 @@ class Tensors {
   std::string data_;
 };
 
-/// A model of one layer whose experts are in MXFP4 or, transposed and in F32, have the same values.
+/// Writes a model of one layer whose experts are in MXFP4, or transposed and in F32 with the same values.
 std::filesystem::path write_model(const std::filesystem::path& directory, bool mxfp4, std::uint8_t first_scale = 120) {
   std::filesystem::create_directories(directory);
   json config = kConfig;

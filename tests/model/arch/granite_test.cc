@@ -60,7 +60,7 @@ TEST_CASE("some of Granite's mixtures have a shared MLP and experts") {
   CHECK(test::mlp_of(test::described(config)).experts->shared_size == 0);
   config["shared_intermediate_size"] = 12;
   CHECK(test::mlp_of(test::described(config)).experts->shared_size == 12);
-  // Not a field of the others.
+  // The other families do not have this field.
   config["model_type"] = "granitemoe";
   CHECK(test::mlp_of(test::described(config)).experts->shared_size == 0);
 }

@@ -1,4 +1,4 @@
-// Families without a golden model, which bring nothing but names and settings that others have, too.
+// Families without a golden model: their names and settings are new, but not their computations.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -10,7 +10,7 @@ namespace ballast::model::kin_families_test {
 
 using nlohmann::json;
 
-/// Fields that some family reads; a family knows only its own.
+/// Fields that some family reads; each family ignores the others.
 json small_config(const char* model_type) {
   return {{"model_type", model_type},
           {"num_hidden_layers", 2},
@@ -55,7 +55,7 @@ json lfm2_mixture() {
   return config;
 }
 
-/// Biases where published checkpoints have none.
+/// A model with biases that published checkpoints do not have.
 json lfm2_with_biases() {
   json config = small_config("lfm2");
   config["layer_types"] = {"conv", "full_attention"};
@@ -70,7 +70,7 @@ json afmoe_with_biases() {
   return config;
 }
 
-/// As published: no biases, convolutions over 7 tokens, and the types of layers and rotations by default.
+/// A model as published: no biases, convolutions over 7 tokens, and layer types and rotations by default.
 json lfm3() {
   json config = small_config("lfm3");
   config["num_hidden_layers"] = 5;
@@ -111,7 +111,7 @@ json llama4_text() {
   return config;
 }
 
-/// The text model of one that sees.
+/// The configuration of a multimodal model around that of a text model.
 json beside_images(const char* model_type, json text) {
   text.erase("model_type");
   return {{"model_type", model_type}, {"text_config", std::move(text)}, {"tie_word_embeddings", false}};

@@ -37,7 +37,7 @@ const json kModern = {{"model_type", "megatron"},
                       {"add_qkv_bias", true},
                       {"untie_embeddings_and_output_weights", true}};
 
-/// Takes `parts` out of the model and puts them together as one tensor: of each run, every part's share of its rows.
+/// Removes `parts` from the model and joins them as one tensor: each run has every part's share of its rows.
 void fuse(TinyModel& model, const std::vector<std::string>& parts, const std::string& name, std::size_t runs,
           std::size_t cols) {
   Tensor fused;
@@ -55,7 +55,7 @@ void fuse(TinyModel& model, const std::vector<std::string>& parts, const std::st
   model.tensors[name] = fused;
 }
 
-/// Tensors as Megatron-core names them.
+/// Returns a model with Megatron-core's names of tensors.
 TinyModel megatron_model(const json& config, const ModelSpec& spec, const RoleTensors& tensors) {
   TinyModel model = test::named_model(config, tensors);
   for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
@@ -84,7 +84,7 @@ void rename(TinyModel& model, const std::string& from, const std::string& to) {
   model.tensors.insert(std::move(tensor));
 }
 
-/// Norms as Transformer Engine keeps them, inside the linear that reads them.
+/// Moves norms into the linears that read them, as Transformer Engine stores them.
 void move_norms_into_linears(TinyModel& model, const ModelSpec& spec) {
   for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
     const std::string block = "decoder.layers." + std::to_string(layer) + ".";

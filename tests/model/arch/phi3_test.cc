@@ -64,7 +64,7 @@ TEST_CASE("LongRoPE divides each pair's frequency, scales the amplitude and hold
   json config = stretched();
   config["rope_scaling"]["attention_factor"] = 1.25;
   CHECK(test::attention_of(described(config)).rope->amplitude == 1.25);
-  config = with_field(stretched(), "max_position_embeddings", 4096);  // not stretched: short factors alone
+  config = with_field(stretched(), "max_position_embeddings", 4096);  // not stretched: only the short factors apply
   CHECK(test::attention_of(described(config)).rope->amplitude == 1.0);
   CHECK(described(config).long_context == 0);
   config["rope_scaling"].erase("long_factor");
@@ -85,7 +85,7 @@ TEST_CASE("LongRoPE with missing or absurd factors, and other ways to stretch, a
         "config.json: rope_scaling: needs an original_max_position_embeddings above 1");
 }
 
-/// A model whose context of 8 tokens may be 32, with random weights.
+/// A model whose context of 8 tokens can be extended to 32, with random weights.
 json small_config() {
   json config = with_field(kConfig, "max_position_embeddings", 32);
   config["original_max_position_embeddings"] = 8;
@@ -94,7 +94,7 @@ json small_config() {
   return config;
 }
 
-/// How far the model's logits are from those of the reference with these factors.
+/// Returns the error of the model's logits against the reference with these factors.
 double error_with_factors(const Model& model, const std::vector<double>& factors) {
   ModelSpec spec = described(small_config());
   for_each_attention(spec, [&](AttentionSpec& attention) { attention.rope->pair_factors = factors; });

@@ -23,7 +23,7 @@ RopeSpec read(const json& config, std::size_t head_size = 64) {
   return read_rope(files::JsonReader(config, "config.json"), head_size);
 }
 
-/// Rotation without stretching.
+/// Returns the frequencies without stretching.
 std::vector<double> plain_frequencies(double theta, std::size_t rotary_size) {
   RopeSpec rope;
   rope.theta = theta;
@@ -127,7 +127,7 @@ TEST_CASE("configurations of all versions can limit rotation to a part of a head
   CHECK(read({{"partial_rotary_factor", 0.25}}).rotary_size == 16);
   CHECK(read({{"rotary_pct", 0.25}}).rotary_size == 16);
   CHECK(read({{"rope_parameters", {{"partial_rotary_factor", 0.4}}}}, 80).rotary_size == 32);
-  CHECK(plain_frequencies(10000, 16).size() == 8);  // and its frequencies fall as if it were the whole head
+  CHECK(plain_frequencies(10000, 16).size() == 8);  // frequencies fall as in a whole head
 }
 
 TEST_CASE("a part of a head that cannot be rotated is refused by field") {
@@ -190,7 +190,7 @@ TEST_CASE("YaRN with a missing or absurd number is refused by field") {
         "config.json: rope_scaling.truncate: must be true or false, is 1");
 }
 
-/// A GGUF that holds nothing but these factors, `change` times the ones of Llama 3 with factor 32.
+/// Returns a GGUF with these factors only: `change` times those of Llama 3 with factor 32.
 std::string gguf_with_factors(float change) {
   json parameters = kLlama3;
   parameters["factor"] = 32.0;

@@ -29,7 +29,7 @@ std::vector<std::size_t> windows(const json& config) {
 TEST_CASE("every fourth layer of SmolLM3 does not rotate unless a list or an interval overrides it") {
   CHECK(rotated(kConfig) == std::vector{true, true, true, false, true});
   CHECK(rotated(with_field(kConfig, "no_rope_layer_interval", 2)) == std::vector{true, false, true, false, true});
-  // 1 means a layer that rotates; the list may be longer than the model.
+  // 1 marks a layer that rotates; the list may be longer than the model.
   CHECK(rotated(with_field(kConfig, "no_rope_layers", {0, 1, 0, 0, 1, 1})) ==
         std::vector{false, true, false, false, true});
 }

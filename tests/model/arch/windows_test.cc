@@ -48,7 +48,7 @@ TEST_CASE("Qwen's window holds for the layers from max_window_layers on, and onl
   for (const char* family : {"qwen2", "qwen3"}) {
     CAPTURE(family);
     json config = with_field(config_of(family), "sliding_window", 7);
-    CHECK(windows_of(config) == Windows{0, 0, 0});  // 28 layers see everything when nothing is said
+    CHECK(windows_of(config) == Windows{0, 0, 0});  // by default 28 layers have full attention
     config["max_window_layers"] = 1;
     CHECK(windows_of(config) == Windows{0, 7, 7});
     config["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};

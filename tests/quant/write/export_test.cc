@@ -1,4 +1,4 @@
-// Models of ballast's own in the files of others, with the same values.
+// Exports of ballast's models to files of other programs, with the same values.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -32,7 +32,7 @@ test::TinyModel llama() {
   return model;
 }
 
-/// Of one format for all linears; activations in floats, or the logits would differ by these.
+/// Returns a recipe with one format for all linears and float activations, because INT8 ones would change the logits.
 Recipe recipe_of(const std::string& linears, const std::string& embedding = "f32") {
   Recipe recipe = test::fixed_recipe("w4a16");
   recipe.rounding = Recipe::Rounding::kScaleSearch;
@@ -43,7 +43,7 @@ Recipe recipe_of(const std::string& linears, const std::string& embedding = "f32
   return recipe;
 }
 
-/// llama() as `recipe` makes it.
+/// Returns the path of llama() converted by `recipe`.
 fs::path converted(const TemporaryDirectory& directory, const Recipe& recipe, const std::string& name) {
   const fs::path original = llama().write(directory / (name + "-original"));
   ConvertOptions options{.recipe = recipe};
@@ -83,7 +83,7 @@ TEST_CASE("symmetric integers are exported exactly to other programs' files") {
     const fs::path out = directory / (name + ".out");
     const ConvertReport report = export_model(model, out, {.output_format = c.to});
     CHECK(report.bytes_after == fs::file_size(c.to == OutputFormat::kGguf ? out : out / "model.safetensors"));
-    CHECK(distance(logits_of(out), logits_of(model)) <= 1e-4);  // inputs of integers have 16 bits
+    CHECK(distance(logits_of(out), logits_of(model)) <= 1e-4);  // inputs of integer matrices have 16 bits
     std::size_t matrices = 0;
     for (const TensorGroupReport& group : report.groups) {
       if (group.name.ends_with("up_proj")) {
@@ -114,7 +114,7 @@ TEST_CASE("parts that a format cannot store exactly are refused, and no files re
   Recipe prefixed = recipe_of("int8-g32");
   prefixed.prefix.tokens = std::vector<int>{1};
   CHECK(refusal(converted(directory, prefixed, "prefixed"), out, OutputFormat::kGguf) == Contains("prefix"));
-  // Gains and smoothed values that have more digits than the embedding's type.
+  // Gains and smoothed values have more digits than the type of the embedding.
   Recipe digits = recipe_of("int8-g32", "bf16");
   digits.smooth = true;
   CHECK(refusal(converted(directory, digits, "digits"), out, OutputFormat::kGptq) ==

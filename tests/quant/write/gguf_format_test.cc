@@ -44,7 +44,7 @@ ConvertOptions gguf_options(const std::string& scheme) {
   return options;
 }
 
-/// A llama whose rows are whole blocks of 256, and a tokenizer.
+/// Returns a llama whose rows are whole blocks of 256, with a tokenizer.
 test::TinyModel wide_model() {
   test::TinyModel model =
       test::random_model({.hidden = 256, .heads = 4, .kv_heads = 2, .head_size = 64, .mlp = 256, .weights = 0.03F});
@@ -54,7 +54,7 @@ test::TinyModel wide_model() {
 
 constexpr std::ptrdiff_t kExperts = 4;
 
-/// A mixture of Qwen3 whose experts have the MLP's values, turned and scaled by more for each.
+/// Returns a mixture of Qwen3 whose experts have the MLP's values, permuted and scaled differently for each.
 test::TinyModel moe_model() {
   test::TinyModel model = test::random_model({.hidden = 64, .heads = 2, .head_size = 32, .mlp = 64, .weights = 0.1F});
   model.config.update({{"model_type", "qwen3_moe"},
@@ -102,7 +102,7 @@ TEST_CASE("a GGUF in F32 has the logits of its original in families with all kin
     CAPTURE(name);
     const TemporaryDirectory directory;
     test::TinyModel model = test::read_model(golden_model(name));
-    // Windows have no key in the GGUFs of some families; factors are read back where they are Llama 3's own.
+    // Some families' GGUFs have no key for windows; factors can be read back only if they are Llama 3's.
     if (!std::string(name).starts_with("gemma") && std::string(name) != "phi3") {
       model.config.erase("use_sliding_window");
       model.config.erase("layer_types");
@@ -157,7 +157,7 @@ TEST_CASE("each type of blocks is written, runs as it was rounded, and takes the
     CHECK(error > 1e-4);
     CHECK(error < 0.4);
   }
-  CHECK(file_types == std::set<int>{2, 3, 7, 8, 9, 10, 11, 14, 16, 18, 25, 30});  // llama.cpp's numbers for them
+  CHECK(file_types == std::set<int>{2, 3, 7, 8, 9, 10, 11, 14, 16, 18, 25, 30});  // llama.cpp's numbers of these types
 }
 
 TEST_CASE("with a size, each matrix gets one of the types that fit its rows") {
@@ -185,7 +185,7 @@ TEST_CASE("a layer's experts are in one tensor, and get one format if formats ar
   const TemporaryDirectory directory;
   const fs::path original = moe_model().write(directory / "model");
   ConvertOptions options = gguf_options("w4a8");
-  options.recipe.smooth = false;  // so that matrices stay what they are
+  options.recipe.smooth = false;  // keeps the matrices unchanged
   options.recipe.target_bytes = plan_conversion(original, options).most_bytes * 5 / 4;
   const fs::path file = directory / "m.gguf";
   const ConvertReport report = convert(original, file, options);
@@ -253,7 +253,8 @@ TEST_CASE("a GGUF's SentencePiece tokenizer reads the tokens of the original") {
     const auto expected = text::load_tokenizer(*files::open_checkpoint(original));
     for (const std::string& text : test::tokenizer_texts()) {
       CAPTURE(text);
-      // "first" puts no space before one, nor behind a special token, which a GGUF cannot say.
+      // "first" puts no space before a text that begins with one, nor after a special token, which a GGUF cannot
+      // express.
       const bool unsaid = text.starts_with(' ') || text.find('<') != std::string::npos;
       if (std::string(kind) == "llama_first" && unsaid) continue;
       CHECK(written->encode(text) == expected->encode(text));
@@ -298,7 +299,7 @@ TEST_CASE("features that a GGUF cannot hold are refused before anything is writt
   test::TinyModel model = wide_model();
   model.tokenizer["pre_tokenizer"] = {{"type", "Whitespace"}};
   CHECK(refusal(model.write(directory / "whitespace"), gguf_options("f32")) == Contains("tokenizer"));
-  // It begins a word at each space, and has tokens of several spaces.
+  // This tokenizer begins a word at each space, and has tokens of several spaces.
   model.tokenizer = nlohmann::json::parse(test::read_file(test::kTokenizerData / "llama_always" / "tokenizer.json"));
   CHECK(refusal(model.write(directory / "always"), gguf_options("f32")) ==
         Contains("writes spaces or merges in a way"));

@@ -1,4 +1,4 @@
-// Conversions to checkpoints as other programs quantize them.
+// Conversions to other programs' checkpoints.
 #include "quant/write/huggingface/huggingface_format.h"
 
 #include <doctest/doctest.h>
@@ -171,7 +171,7 @@ TEST_CASE("gains are rounded to the model's type, and the matrices compensate fo
   CHECK(changed > 100);
 }
 
-/// A StableLM with norms of each head of queries and keys.
+/// Returns a StableLM with norms of each head of queries and keys.
 test::TinyModel model_with_head_norms() {
   test::TinyModel model = test::read_model(test::golden_model("stablelm"));
   model.config["qk_layernorm"] = true;
@@ -214,7 +214,7 @@ TEST_CASE("features that such a checkpoint cannot hold are refused before anythi
   CHECK(refusal(test::golden_model("gpt2"), options_for(OutputFormat::kGptq, "w4a16")) == Contains("gpt2"));
   CHECK(refusal(test::golden_model("llama.gguf"), options_for(OutputFormat::kGptq, "w4a16")) ==
         Contains("Hugging Face directory"));
-  // Regression: norms of single heads were written as one that the class does not have.
+  // Regression: norms of single heads were written as one tensor, which the class does not have.
   CHECK(refusal(model_with_head_norms().write(directory / "head_norms"), options_for(OutputFormat::kMlx, "w4a16")) ==
         Contains("of the family stablelm, of which no MLX checkpoint can be written yet"));
   ConvertOptions sized = options_for(OutputFormat::kAwq, "w4a16");

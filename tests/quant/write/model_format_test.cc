@@ -49,7 +49,7 @@ ConvertOptions short_options(const std::string& scheme) {
   return options;
 }
 
-/// What a toy format's writer was given: its "file".
+/// The input of a toy format's writer, in place of a file.
 struct Written {
   std::vector<ModulePlan> plan;
   std::map<ModuleId, ConvertedModule> modules;
@@ -87,7 +87,7 @@ class ToyWriter : public ModelWriter {
   Written& written_;
 };
 
-/// Another ecosystem: 5 and 8 bits in groups of 32, no columns in 16 bits; each module takes a header of 100 bytes.
+/// A toy format: 5 and 8 bits in groups of 32, no columns in 16 bits, a header of 100 bytes per module.
 class ToyFormat : public ModelFormat {
  public:
   explicit ToyFormat(Written& written) : written_(&written) {}
@@ -124,7 +124,7 @@ TEST_CASE("formats are chosen among those that the files can hold, with the byte
   Written written;
   const ToyFormat format(written);
   ConvertOptions options = short_options("w4a16");
-  options.recipe.outlier_fraction = 0.01;  // for ballast's own files, columns would be weighed
+  options.recipe.outlier_fraction = 0.01;  // ballast's own format would measure columns
   const auto bytes_with = [&](int bits) {
     ConvertOptions fixed = options;
     fixed.recipe.outlier_fraction = 0;
@@ -191,7 +191,7 @@ TEST_CASE("features that the files cannot hold are refused before the work begin
   CHECK(!fs::exists(directory / "out"));
 }
 
-/// A block with all that a module may have.
+/// Returns a block with all parts that a module may have.
 std::vector<ConvertedModule> sample_modules() {
   WorkingBlock block;
   block.layer = 1;
@@ -240,7 +240,7 @@ TEST_CASE("ballast's files take the planned bytes") {
   const std::vector<ConvertedModule> modules = sample_modules();
   const BallastFormat format(test::fixed_recipe("w4a16"));
   CHECK(format.bytes(modules[0].plan) == 2 * 3 * 4);
-  // Codes, scales, zeros, outlier columns and weights, bias.
+  // The parts are codes, scales, zeros, outlier columns and weights, and the bias.
   CHECK(format.bytes(modules[1].plan) == 2 * 22 + 2 * 2 * 2 + 2 * 2 + 2 * 4 + 2 * 2 * 2 + 2 * 4);
   CHECK(format.bytes(modules[2].plan) == 2 * 18 + 2 * 2 + 2 * 2);
   CHECK(format.bytes(modules[3].plan) == 2 * 35 * 2);
@@ -257,7 +257,7 @@ TEST_CASE("a restored block is written like one that was not saved") {
   std::vector<ModulePlan> plan;
   for (const ConvertedModule& module : modules) {
     plan.push_back(module.plan);
-    plan.back().half_type = DType::kF16;  // as a plan has it that has seen no weights
+    plan.back().half_type = DType::kF16;  // the type of a plan that has not seen the weights
     if (!plan.back().is_quantized()) plan.back().format.kind = WeightFormat::Kind::kF16;
   }
   CHECK(files_with(restore_modules(saved, plan)) == files_with(modules));

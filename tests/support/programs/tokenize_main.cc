@@ -65,7 +65,7 @@ std::vector<std::string_view> read_records(std::string_view input) {
   return records;
 }
 
-// Memory of this process that is no file's.
+// Returns the kilobytes of memory of this process that are not mapped files.
 std::size_t anonymous_kilobytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

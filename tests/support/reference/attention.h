@@ -1,4 +1,4 @@
-// Attention of every kind in plain F64, for claims about which of its parts matter. Nothing here is fast.
+// Attention of every kind in plain F64, for claims about which parts matter. Speed does not matter.
 #ifndef BALLAST_TESTS_SUPPORT_REFERENCE_ATTENTION_H_
 #define BALLAST_TESTS_SUPPORT_REFERENCE_ATTENTION_H_
 
@@ -61,7 +61,7 @@ inline Vector times(Vector a, const Vector& b) {
   return a;
 }
 
-/// W x + b; an empty b is none.
+/// Returns W x + b; an empty b means none.
 inline Vector affine(const Matrix& weights, const Vector& x, const Vector& bias = {}) {
   Vector y(weights.rows, 0.0);
   for (std::size_t r = 0; r < weights.rows; ++r) {
@@ -89,7 +89,7 @@ inline Matrix transpose(const Matrix& a) {
   return result;
 }
 
-/// W diag(factors) and diag(factors) W.
+/// Return W diag(factors) and diag(factors) W.
 inline Matrix scaled_columns(Matrix a, const Vector& factors) {
   for (std::size_t i = 0; i < a.values.size(); ++i) a.values[i] *= factors[i % a.cols];
   return a;
@@ -122,7 +122,8 @@ inline Vector layer_normalized(const Vector& x) {
   return rms_normalized(centered(x));
 }
 
-/// Softmax of scores. With `sink` the denominator has one term more, exp(0): gpt-oss's sinks, or softmax off by one.
+/// Returns the softmax of scores. With `sink` the denominator has another term, exp(0): gpt-oss's sinks, or softmax off
+/// by one.
 inline Vector softmax(const Vector& scores, bool sink = false) {
   double largest = *std::ranges::max_element(scores);
   if (sink) largest = std::max(largest, 0.0);
@@ -133,7 +134,7 @@ inline Vector softmax(const Vector& scores, bool sink = false) {
   return weights;
 }
 
-/// Turns the pairs (i, i + rotated/2) of a head's first `rotated` channels by position times 10000^(-2i/rotated).
+/// Rotates the pairs (i, i + rotated/2) of a head's first `rotated` channels by position times 10000^(-2i/rotated).
 inline void rotate_positions(double* head, std::size_t rotated, std::size_t position) {
   for (std::size_t i = 0; i < rotated / 2; ++i) {
     const double angle =
@@ -147,7 +148,7 @@ inline void rotate_positions(double* head, std::size_t rotated, std::size_t posi
 
 enum class Mask { kNone, kCausal, kWindow };
 
-/// Multi-head attention with grouped heads and its projections. Empty biases are none.
+/// Multi-head attention with grouped heads and its projections. Empty biases mean none.
 struct Attention {
   std::size_t heads = 4;
   std::size_t kv_heads = 2;
@@ -156,11 +157,11 @@ struct Attention {
   Mask mask = Mask::kCausal;
   bool query_key_norm = false;
   bool norm_after_rotation = false;
-  double query_growth = 0;  ///< per token: 1 + this times its position multiplies a query
+  double query_growth = 0;  ///< a query is multiplied by 1 + this times its position
   bool sink = false;
   double distance_penalty = 0;  ///< ALiBi: subtracted from a score per token of distance
-  double score_cap = 0;         ///< a score x becomes cap tanh(x / cap); 0: it stays
-  bool value_norm = false;      ///< of each head of the values, without a gain
+  double score_cap = 0;         ///< a score x becomes cap tanh(x / cap); 0: no cap
+  bool value_norm = false;      ///< a norm of each head of the values, without a gain
   bool gated = false;           ///< a sigmoid multiplies the mixed values by element
   bool head_gates = false;      ///< gated: one for all elements of a head
   Matrix query{}, key{}, value{}, output{}, gate_weights{};
@@ -185,7 +186,7 @@ inline Attention random_attention(Random& random, std::size_t hidden, Attention 
   return attention;
 }
 
-/// Norm and rotation of each head of one token's queries or keys.
+/// Normalizes and rotates each head of one token's queries or keys.
 inline void norm_and_rotate_heads(const Attention& attention, const Vector& gain, std::size_t position, Vector& heads) {
   for (std::size_t at = 0; at < heads.size(); at += attention.head_size) {
     const auto normalize = [&] {
@@ -204,7 +205,7 @@ inline bool sees(Mask mask, std::size_t query, std::size_t key) {
   return mask == Mask::kNone || (key <= query && (mask == Mask::kCausal || query - key < kWindow));
 }
 
-/// What the output projection reads: the heads' mixed values, gated.
+/// Returns the input of the output projection: the heads' mixed values, gated.
 inline Tokens mix(const Attention& attention, const Tokens& tokens) {
   const std::size_t size = attention.head_size;
   Tokens queries;
@@ -259,7 +260,7 @@ inline Tokens attend(const Attention& attention, const Tokens& tokens) {
   return outputs;
 }
 
-/// Attention with any score of a query and a key: weights times values, for every query.
+/// The score of a query and a key.
 using Score = std::function<double(const Vector& query, const Vector& key)>;
 inline Tokens attend_by(const Score& score, const Tokens& queries, const Tokens& keys, const Tokens& values) {
   Tokens outputs;
@@ -276,7 +277,7 @@ inline Tokens attend_by(const Score& score, const Tokens& queries, const Tokens&
   return outputs;
 }
 
-/// max |a - b| over max |a|.
+/// Returns max |a - b| / max |a|.
 inline double relative_change(const Tokens& a, const Tokens& b) {
   double largest = 0;
   double change = 0;

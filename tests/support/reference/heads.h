@@ -1,4 +1,4 @@
-// Attention and latent attention once more, in plain loops in F64.
+// Reference implementation of attention and latent attention, in plain loops in F64.
 #ifndef BALLAST_TESTS_SUPPORT_REFERENCE_HEADS_H_
 #define BALLAST_TESTS_SUPPORT_REFERENCE_HEADS_H_
 
@@ -23,7 +23,7 @@ class ReferenceHeads : public ReferenceRoles {
     }
   }
 
-  /// What the attention of a layer returns.
+  /// Returns the output of a layer's attention.
   Rows attend(std::size_t layer, const Rows& x) const {
     const AttentionSpec& spec = *spec_.layers[layer].attention();
     Projected p = project(layer, x);
@@ -178,7 +178,7 @@ class ReferenceHeads : public ReferenceRoles {
     }
   }
 
-  mutable std::map<std::size_t, Projected> shared_;  ///< by layer: keys and values that later ones read, too
+  mutable std::map<std::size_t, Projected> shared_;  ///< by layer: keys and values that later layers read
   std::vector<std::vector<double>> frequencies_;     ///< of each layer
 };
 

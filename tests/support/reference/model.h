@@ -28,7 +28,7 @@ class ReferenceModel : public ReferenceRoles {
         mamba_(spec, tensors) {}
   virtual ~ReferenceModel() = default;
 
-  /// [tokens][vocab], one row after the other.
+  /// Returns [tokens][vocab], row by row.
   std::vector<double> logits(const std::vector<int>& ids) const {
     Rows x = embed(ids);
     if (spec_.token_inputs) find_token_inputs(ids, x);
@@ -52,8 +52,8 @@ class ReferenceModel : public ReferenceRoles {
     return result;
   }
 
-  /// The residual stream after a block. Where blocks read what earlier ones had, or get something of the tokens, all of
-  /// a sequence's are run in order, by logits().
+  /// Returns the residual stream after a block. If blocks read keys of earlier ones, or inputs of tokens, all blocks of
+  /// a sequence must be run in order, by logits().
   Rows block(std::size_t layer, const Rows& x) const {
     Rows y = unscaled_block(layer, x);
     if (spec_.token_inputs) add_token_inputs(layer, y);
@@ -66,7 +66,7 @@ class ReferenceModel : public ReferenceRoles {
   }
 
  protected:
-  /// What the layer's mixer returns.
+  /// Returns the output of the layer's mixer.
   virtual Rows mix(std::size_t layer, const Rows& x) const {
     const MixerSpec& mixer = spec_.layers[layer].mixer;
     if (std::holds_alternative<GatedDeltaSpec>(mixer)) return delta_.run(layer, x);
@@ -100,7 +100,7 @@ class ReferenceModel : public ReferenceRoles {
     }
   }
 
-  /// What the two halves of a block add to the stream.
+  /// Return what the two halves of a block add to the stream.
   Rows mixed(std::size_t layer, const Rows& x) const {
     return added(Role::kAttentionPostNorm, Role::kAttentionNorm, layer, mix(layer, x));
   }
@@ -163,7 +163,7 @@ class ReferenceModel : public ReferenceRoles {
     y = sum(y, norm(Role::kTokenInputPostNorm, layer, linear(Role::kTokenInputOutput, layer, gates)));
   }
 
-  /// Of what a gate multiplies.
+  /// Applies the limit to the value that a gate multiplies.
   static double limited(const MlpSpec& mlp, double value) {
     return mlp.limit > 0 ? std::clamp(value, -mlp.limit, mlp.limit) : value;
   }
@@ -201,7 +201,7 @@ class ReferenceModel : public ReferenceRoles {
     return sum(norm(Role::kSharedPostNorm, layer, y), norm(Role::kExpertsPostNorm, layer, routed(layer, x)));
   }
 
-  /// What the experts return, summed.
+  /// Returns the sum of the experts' outputs.
   Rows routed(std::size_t layer, const Rows& x) const {
     const std::optional<ExpertSpec>& experts = spec_.layers[layer].mlp.experts;
     Rows y(x.size(), Row(spec_.hidden_size, 0.0));
@@ -225,7 +225,7 @@ class ReferenceModel : public ReferenceRoles {
   ReferenceDelta delta_;
   ReferenceShortConvolution convolution_;
   ReferenceMamba2 mamba_;
-  mutable Rows token_inputs_;  ///< of the tokens whose logits are asked for, [layers * size] each
+  mutable Rows token_inputs_;  ///< of the current tokens, [layers * size] each
 };
 
 }  // namespace ballast::test

@@ -1,4 +1,4 @@
-// Mixers with a state of constant size once more, in plain loops in F64, as the papers write them.
+// Reference implementations of mixers with a state of constant size, in plain loops in F64, as the papers define them.
 #ifndef BALLAST_TESTS_SUPPORT_REFERENCE_RECURRENT_H_
 #define BALLAST_TESTS_SUPPORT_REFERENCE_RECURRENT_H_
 
@@ -18,7 +18,7 @@ class ReferenceDelta : public ReferenceRoles {
  public:
   using ReferenceRoles::ReferenceRoles;
 
-  /// What the gated delta net of a layer returns.
+  /// Returns the output of a layer's gated delta net.
   Rows run(std::size_t layer, const Rows& x) const {
     const auto& spec = std::get<GatedDeltaSpec>(spec_.layers[layer].mixer);
     const Rows queries = convolved(layer, linear(Role::kDeltaQuery, layer, x), 0);
@@ -57,7 +57,7 @@ class ReferenceDelta : public ReferenceRoles {
  private:
   static double silu(double x) { return x / (1 + std::exp(-x)); }
 
-  /// Rows of which channel 0 is channel `first` of the convolution.
+  /// Returns rows whose channel 0 is channel `first` of the convolution.
   Rows convolved(std::size_t layer, const Rows& x, std::size_t first) const {
     const auto& spec = std::get<GatedDeltaSpec>(spec_.layers[layer].mixer);
     const std::vector<float>& taps = at(Role::kDeltaConvolution, layer).weight;
@@ -97,7 +97,7 @@ class ReferenceShortConvolution : public ReferenceRoles {
  public:
   using ReferenceRoles::ReferenceRoles;
 
-  /// What the short convolution of a layer returns.
+  /// Returns the output of a layer's short convolution.
   Rows run(std::size_t layer, const Rows& x) const {
     const auto& spec = std::get<ShortConvolutionSpec>(spec_.layers[layer].mixer);
     const Rows before = linear(Role::kConvolutionInputGate, layer, x);
@@ -123,7 +123,7 @@ class ReferenceMamba2 : public ReferenceRoles {
  public:
   using ReferenceRoles::ReferenceRoles;
 
-  /// What the Mamba 2 of a layer returns.
+  /// Returns the output of a layer's Mamba 2.
   Rows run(std::size_t layer, const Rows& x) const {
     const Mamba2Spec& spec = *spec_.layers[layer].mamba();
     const Rows values = convolved(layer, linear(Role::kMambaValue, layer, x), 0);
@@ -157,7 +157,7 @@ class ReferenceMamba2 : public ReferenceRoles {
  private:
   static double silu(double x) { return x / (1 + std::exp(-x)); }
 
-  /// Rows of which channel 0 is channel `first` of the convolution.
+  /// Returns rows whose channel 0 is channel `first` of the convolution.
   Rows convolved(std::size_t layer, const Rows& x, std::size_t first) const {
     const Mamba2Spec& spec = *spec_.layers[layer].mamba();
     const std::vector<float>& taps = at(Role::kMambaConvolution, layer).weight;

@@ -13,7 +13,7 @@
 
 namespace ballast::test {
 
-/// What a reference computes with: a spec and its tensors, which must outlive it.
+/// The base of a reference: a spec and its tensors, which must outlive it.
 class ReferenceRoles {
  public:
   using Row = std::vector<double>;

@@ -42,11 +42,11 @@ TEST_CASE("LFM2's MLPs have two thirds of the configured channels, rounded up to
   const auto size = [](const char* field, const nlohmann::json& value) {
     return test::described(test::with_field(kConfig, field, value)).layers[0].mlp.size;
   };
-  CHECK(size("block_multiple_of", 256) == 512);  // of 266
+  CHECK(size("block_multiple_of", 256) == 512);  // rounded up from 266
   CHECK(size("block_multiple_of", 100) == 300);
   CHECK(size("block_ffn_dim_multiplier", nullptr) == 266);
   CHECK(size("block_auto_adjust_ff_dim", false) == 400);
-  CHECK(size("block_ff_dim", 900) == 768);  // of 600
+  CHECK(size("block_ff_dim", 900) == 768);  // rounded up from 600
 }
 
 TEST_CASE("LFM2's mixtures have experts after their dense layers, chosen by corrected sigmoids") {
@@ -59,7 +59,7 @@ TEST_CASE("LFM2's mixtures have experts after their dense layers, chosen by corr
                  {"moe_intermediate_size", 24}});
   const ModelSpec spec = test::described(config);
   CHECK(convolves(spec.layers[0]));
-  CHECK(spec.layers[0].mlp.size == 400);  // as it is said
+  CHECK(spec.layers[0].mlp.size == 400);  // as configured
   CHECK(!spec.layers[0].mlp.experts);
   const ExpertSpec& experts = *spec.layers[1].mlp.experts;
   CHECK(experts.size == 24);
