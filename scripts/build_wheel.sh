@@ -2,13 +2,14 @@
 # Builds the wheel of the Python package into dist/, with the program and all libraries in it but those of the system.
 # Python 3.12 and later share one wheel, 3.11 has its own.
 #
-#   scripts/build_wheel.sh                        of python3
-#   scripts/build_wheel.sh python3.11 python3.12  of these
+#   scripts/build_wheel.sh                        for python3
+#   scripts/build_wheel.sh python3.11 python3.12  for these
 #   scripts/build_wheel.sh --check [PYTHON]...    fetches what the build needs and checks it, and builds nothing
 #
-# It runs where the C library is not older than the one of PLATFORM, else manylinux_2_36, Debian 12's. Libraries link to
-# the C library that they are built with. A Debian 12 that scripts/setup.sh has given Debian 13's builds with Debian 12's
-# beside it, from its packages; on other machines with a newer one name that, PLATFORM=manylinux_2_41_x86_64.
+# The wheel runs on systems whose C library is not older than that of PLATFORM, by default manylinux_2_36, Debian 12's.
+# Libraries link to the C library that they are built with. On a Debian 12 where scripts/setup.sh installed Debian 13's,
+# the build uses Debian 12's from its packages; on other machines with a newer one set the platform:
+# PLATFORM=manylinux_2_41_x86_64.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/functions/made_from.sh
@@ -42,7 +43,7 @@ check_tools() {
   done
 }
 
-# Debian packages unpacked into a folder, $1, unless it has these already; $2 is called with it to finish it.
+# Unpacks Debian packages into the folder $1, unless it has them already; $2 is called with the folder to complete it.
 fetch_packages() {
   local folder=$1 finish=$2 identity
   shift 2
@@ -57,12 +58,13 @@ fetch_packages() {
   mark_made_from "$folder" "$PWD: $identity"
 }
 
-# The C and C++ libraries of Debian 12 with all other headers of this machine, for a compiler that is Debian 12's.
+# Completes a system root: the C and C++ libraries of Debian 12 with all other headers of this machine, for Debian 12's
+# compiler.
 complete_sysroot() {
   local sysroot=$1 libraries link
   cp --recursive --symbolic-link --no-clobber /usr/include "$sysroot/usr/"
   find "$sysroot" -lname '/lib/*' | while read -r link; do ln -sfn "$sysroot$(readlink "$link")" "$link"; done
-  # In front of the compiler's own links to this machine's.
+  # The linker must find these before the compiler's links to this machine's libraries.
   libraries=$(dirname "$sysroot"/usr/lib/*/libstdc++.so.6)
   ln -s libstdc++.so.6 "$libraries/libstdc++.so"
   ln -s libgomp.so.1 "$libraries/libgomp.so"
@@ -79,14 +81,14 @@ use_sysroot() {
 
 # Libraries that the wheel brings along, of the same Debian.
 #
-# GPTQ needs two functions of LAPACK, on tiles of 384 columns. OpenBLAS with its kernels for every processor takes 10 MB
-# packed; the reference LAPACK, which nothing is installed of, takes 3.
+# GPTQ needs two functions of LAPACK, on tiles of 384 columns. OpenBLAS, with kernels for every processor, takes 10 MB
+# packed; the reference LAPACK, which is unpacked and not installed, takes 3.
 complete_lapack() { ln -s "$1"/usr/lib/* "$1/libraries"; }
 
 use_lapack() {
   lapack=$PWD/build/wheel/lapack
   fetch_packages "$lapack" complete_lapack {liblapack3,libblas3,libgfortran5,libquadmath0,libgomp1}"$release"
-  # For the linker and for what collects the libraries.
+  # The paths are for the linker and for the tool that collects the libraries.
   local libraries=$lapack/libraries
   export LD_LIBRARY_PATH=$libraries/lapack:$libraries/blas:$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
@@ -99,7 +101,8 @@ build_for() {
   local tag environment build made_from wheel bytes
   tag=$(tag_of "$1")
   environment=$(environment_of "$1")
-  # As deep as those of the presets, so that ccache knows what they compiled. CMake keeps what it found at the first time.
+  # The folder has the depth of those of the presets, so that ccache finds what they compiled. CMake keeps the results
+  # of its first configuration.
   build=build/wheel-$tag
   made_from="$("$CXX" --version) ${CXXFLAGS:-} ${LDFLAGS:-} $(<"$lapack/made-from") $(<"$environment/made-from")"
   if ! is_made_from "$build" "$made_from"; then
@@ -120,13 +123,13 @@ build_for() {
   done
 }
 
-# All that can fail without a build comes before it.
+# Checks that need no build come first.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1
 if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
-# The compiler that cmake takes by itself, whose work ccache may have; Python would name the one that it was built with.
+# This is cmake's default compiler, whose results ccache may have; Python would choose the one that it was built with.
 export CXX=${CXX:-c++}
 check_tools
-# Of what is packed, so that the same commit gives the same bytes.
+# The date of the commit is used in archives, so that the same commit gives the same bytes.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 mkdir -p dist build/wheel

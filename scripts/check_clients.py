@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Asks a running server as its users' programs do: by OpenAI's Python client, LangChain, LlamaIndex and LiteLLM.
+"""Sends requests to a running server with common clients: OpenAI's Python client, LangChain, LlamaIndex and LiteLLM.
 
     pip install openai langchain-openai llama-index-llms-openai-like llama-index-embeddings-openai-like litellm
     ballast serve smollm2-w8a8 --port 8080 &
@@ -27,7 +27,8 @@ import urllib.parse
 # LiteLLM would fetch prices when it is imported.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
-# Of each client the beginning of its cases' names, what it needs, and what brings that; the first one's have none.
+# For each client: the prefix of its cases' names (none for the first client), the modules that it needs, and their
+# packages.
 CLIENTS = {
     "openai": (["openai"], "openai"),
     "langchain": (["langchain_openai"], "langchain-openai"),
@@ -38,7 +39,7 @@ CLIENTS = {
 
 
 def missing_packages(client: str) -> str:
-    """What to install so that the client can be imported; nothing where it can."""
+    """Returns the packages to install for the client; empty if it can be imported."""
     modules, packages = CLIENTS[client]
     try:
         for module in modules:
@@ -64,7 +65,7 @@ LONGEST_LINE = 100  # characters of what a case got
 
 
 def case(function):
-    """Collects the cases. What one returns is printed."""
+    """Registers a case. Its return value is printed."""
     CASES.append(function)
     return function
 
@@ -79,7 +80,7 @@ def same(got, wanted) -> None:
 
 
 class Setting:
-    """The server and the clients that ask it."""
+    """The server, and clients for it."""
 
     def __init__(self, url: str, key: str | None, model: str | None):
         self.url = url.rstrip("/")
@@ -98,7 +99,7 @@ class Setting:
         return self.client.embeddings.create(model=self.model, input=text, **fields)
 
     def plain(self, method: str, path: str, body=None) -> bytes:
-        """Without any client."""
+        """Sends a request without any client."""
         parts = urllib.parse.urlsplit(self.url)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         with contextlib.closing(kind(parts.netloc, timeout=300)) as connection:
@@ -110,7 +111,7 @@ class Setting:
         return json.loads(self.plain("POST", "/tokenize", {"prompt": text}))["tokens"]
 
     def settles(self) -> bool:
-        """Whether soon no request is running."""
+        """Waits a moment and returns whether no request is running."""
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             lines = self.plain("GET", "/metrics").decode().splitlines()
@@ -131,7 +132,7 @@ class Setting:
     def langchain_embeddings(self):
         import langchain_openai
 
-        # Otherwise it sends ids of a tokenizer of OpenAI's, which it downloads.
+        # Otherwise the client sends ids of OpenAI's tokenizer, which it downloads.
         return langchain_openai.OpenAIEmbeddings(model=self.model, base_url=self.options["base_url"],
                                                  api_key=self.options["api_key"], check_embedding_ctx_length=False)
 
@@ -150,14 +151,14 @@ class Setting:
                                   **{"temperature": 0, "max_tokens": 12} | fields)
 
     def stop(self) -> tuple[str, str]:
-        """A stop string of the usual chat's answer, and what is before it."""
+        """Returns a stop string from the answer to the usual chat, and the text before it."""
         whole = self.chat().choices[0].message.content
         stop = whole[len(whole) // 2:][:2]
         return stop, whole[:whole.find(stop)]
 
 
 def raises(kind, function, param: str | None = None):
-    """The error, which must be of this class itself, with the field that it names."""
+    """Checks that an error is of exactly this class and names the field, and returns it."""
     try:
         function()
     except openai.OpenAIError as error:
@@ -557,7 +558,7 @@ def error_of_time(on: Setting) -> None:
 
 
 class FailingOnce(http.server.BaseHTTPRequestHandler):
-    """Refuses the first request and hands the next ones to the server."""
+    """A proxy that refuses the first request and forwards the next ones to the server."""
 
     protocol_version = "HTTP/1.1"
 
@@ -605,7 +606,7 @@ def retry_when_not_ready(on: Setting) -> None:
 
 
 def in_async(on: Setting, work):
-    """What `work`, a coroutine function of a client, gives."""
+    """Returns the result of `work`, a coroutine function of a client."""
     async def run():
         async with openai.AsyncOpenAI(**on.options) as client:
             return await work(client)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# From left to right. CMakeLists.txt links the rooms in the same order.
+# The rooms from left to right. CMakeLists.txt links them in the same order.
 ROOMS = ["ballast", "kernels", "files", "formats", "text", "model", "engine", "jobs", "samples", "calib", "quant", "eval",
          "report", "serve", "tools"]
 
@@ -26,7 +26,7 @@ INCLUDE = re.compile(r'#include "(([a-z_]+)/[^"]*)"')
 
 
 def room_of(path):
-    """The room of a file, or of a room's test; None outside of the rooms."""
+    """Returns the room of a file or of its test; None outside of the rooms."""
     parts = Path(path).parts
     if parts[0] == "tests" and len(parts) > 2 and parts[1] in ROOMS:
         return parts[1]
@@ -36,7 +36,7 @@ def room_of(path):
 
 
 def folder_of(path, folders):
-    """The longest of `folders` that a file of a room is in."""
+    """Returns the innermost of `folders` that contains a file of a room."""
     inside = Path(*Path(path).parts[1:]).parent
     return max((folder for folder in folders if folder == "." or Path(folder) in [inside, *inside.parents]), key=len)
 

@@ -89,7 +89,8 @@ CODE = [
 
 
 def random_character(rng):
-    """Any that this Python knows: what later Unicode versions add is a letter to one library and nothing to another."""
+    """Returns a random character that this Python knows: the libraries differ about characters of later Unicode
+    versions."""
     while True:
         low, high = rng.choice([(0x20, 0x250), (0x250, 0xD800), (0xE000, 0x20000)])
         character = chr(rng.randrange(low, high))
@@ -98,7 +99,7 @@ def random_character(rng):
 
 
 def random_text(rng):
-    """A text of a few words; one script in most, a mix in some."""
+    """Returns a text of a few words, in most cases of one script, in some of several."""
     kind = rng.random()
     if kind < 0.12:
         return "".join(rng.choice(CODE) for _ in range(rng.randint(1, 3)))
@@ -115,7 +116,7 @@ def random_text(rng):
 
 
 def random_bytes(rng):
-    """UTF-8 of a random text, in every fifth case damaged."""
+    """Returns the UTF-8 of a random text; every fifth one is damaged."""
     data = bytearray(random_text(rng).encode("utf-8"))
     if rng.random() < 0.2:
         for _ in range(rng.randint(1, 6)):
@@ -167,7 +168,7 @@ def compare_model(program, model, texts):
 
 
 def measure(program, model, text, rounds=5):
-    """Both encode the text in one piece, on one thread; the best of some rounds."""
+    """Compares the time in which both encode the text in one piece on one thread, the best of some rounds."""
     os.environ |= {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     import tokenizers
 
@@ -214,7 +215,7 @@ def train(pre_tokenizer, normalizer, texts, vocab_size, added=(), **options):
 
 
 def families():
-    """Name -> arguments of train()."""
+    """Returns the arguments of train() by name."""
     from tokenizers import AddedToken, Regex, normalizers, pre_tokenizers as pre
 
     def split(expression, behavior="isolated", invert=False):
@@ -289,7 +290,7 @@ def compare_families(program, texts, vocab_size):
 
 
 def write_golden(directory):
-    """Tiny tokenizers with a hundred texts and their ids, for tests that run without Python."""
+    """Writes tiny tokenizers with a hundred texts and their ids, for tests that run without Python."""
     texts = [text[:100] for text in records(100, seed=2)]
     for name, (pre_tokenizer, normalizer, options) in families().items():
         tokenizer = train(pre_tokenizer, normalizer, training_texts(), 420, **options)

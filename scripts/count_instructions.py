@@ -21,7 +21,8 @@ FUNCTION = re.compile(r"^[0-9a-f]+ <void ballast::kernels::N_(\w+)::multiply_tok
                       r"ballast::kernels::N_\w+::(\w+)>")
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(?:\{\w+\}\s+)?([a-z][\w.]*)\s*(.*)$")
 JUMP_TARGET = re.compile(r"\b([0-9a-f]+) <")
-# Of each, how often it multiplies every byte of its registers. sadalp ends four instructions of NEON without sdot.
+# For each instruction, how often it multiplies every byte of its registers. sadalp is the last of four instructions of
+# NEON without sdot.
 DOTS = {"vpdpbusd": 1, "vpmaddubsw": 1, "pmaddubsw": 1, "sdot": 1, "sadalp": 1, "smmla": 2}
 REGISTER_BYTES = {"z": 64, "y": 32, "x": 16}
 ELF_MACHINE = slice(18, 20)
@@ -75,7 +76,7 @@ def read_kernels(program: str) -> list[Kernel]:
 
 
 def inner_loops(kernel: Kernel) -> list[Loop]:
-    """Those with dot products that hold no other one."""
+    """Returns the innermost loops with dot products."""
     addresses = {address: index for index, (address, _, _) in enumerate(kernel.instructions)}
     dots = [index for index, (_, name, _) in enumerate(kernel.instructions) if name in DOTS]
     ranges = set()

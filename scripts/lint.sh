@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# clang-tidy with .clang-tidy, on what the build compiles. A file takes 5-10 s, so only what changed is looked at: not yet
-# committed, or since the branch left origin's main, or in the last commit.
+# Runs clang-tidy with .clang-tidy on the files of the build. A file takes 5-10 s, so by default only changed files are
+# checked: uncommitted changes, or those since the branch left origin's main, or those of the last commit.
 #
 #   scripts/lint.sh            the files that changed
 #   scripts/lint.sh --all      every file
@@ -26,7 +26,7 @@ case "${1:-}" in
   --all) mapfile -t files < <(git ls-files '*.cc') ;;
   *) files=("$@") ;;
 esac
-# Only what is compiled has flags to be looked at with.
+# Only compiled files have flags.
 linted=()
 for file in "${files[@]}"; do
   if grep -qF "\"$PWD/$file\"" "$database"; then linted+=("$file"); fi
@@ -34,8 +34,8 @@ done
 echo "lint: ${#linted[@]} files"
 [[ ${#linted[@]} -gt 0 ]] || exit 0
 
-# g++'s own warning options mean nothing to clang; what g++'s library still uses though it is deprecated is not ours; of
-# the SIMD targets one is enough, they share their source.
+# clang does not know g++'s own warning options; deprecated functions in g++'s library are not our code; one SIMD target
+# is enough, because all of them share their source.
 printf '%s\0' "${linted[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy-19 --quiet -p "$(dirname "$database")" \
   --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-deprecated-declarations \
   --extra-arg=-DHWY_COMPILE_ONLY_STATIC 2> >(grep -v 'warnings\? generated' >&2 || true)

@@ -47,7 +47,7 @@ def gguf(metadata: list[tuple[str, int, bytes]], tensors: list[tuple[str, list[i
 
 
 def charsmap(rules: dict[bytes, bytes]) -> bytes:
-    """A compiled map of characters, each node of its trie in 256 units of its own."""
+    """Returns a compiled map of characters; each node of its trie has 256 units."""
     children: list[dict[int, int]] = [{}]
     values: dict[int, int] = {}
     texts = b""
@@ -88,7 +88,7 @@ def tensors(values: dict[str, tuple[str, list[int], bytes]], metadata: dict[str,
 
 
 def statistics() -> bytes:
-    """Two channels, a layer, a sample of two tokens."""
+    """Returns statistics of two channels, one layer and a sample of two tokens."""
     top = {"channel": 1, "position": 0, "sample": 0, "token": 7, "token_text": "a", "value": -2385.5}
     metadata = {"version": 2, "model": "m", "text": "t", "samples": 1, "length": 2, "seed": 3, "heads": 1,
                 "layers": [{"layer": 0, "massive": False, "median": 0.1, "top": []},
@@ -106,7 +106,7 @@ def statistics() -> bytes:
 
 
 def quantized() -> dict[str, bytes]:
-    """A matrix [4, 64] named "m" for each way in which one is stored; fuzz_quantized.cc knows the formats by these names."""
+    """Returns a matrix [4, 64] named "m" in each stored format; fuzz_quantized.cc uses the same names of formats."""
     def codes(bits: int, count: int) -> tuple[str, list[int], bytes]:
         width = (count * bits + 7) // 8
         return "U8", [4, width], bytes(i * 37 % 256 for i in range(4 * width))
@@ -124,7 +124,7 @@ def quantized() -> dict[str, bytes]:
 
 
 def foreign() -> dict[str, bytes]:
-    """A configuration's line and a matrix [8, 64] named "m" as other programs quantize them."""
+    """Returns the line of a configuration and a matrix [8, 64] named "m" in other programs' formats."""
     def values(kind: str, shape: list[int], width: int) -> tuple[str, list[int], bytes]:
         return kind, shape, bytes(i * 37 % 256 for i in range(shape[0] * shape[1] * width))
 
@@ -166,7 +166,7 @@ def strings(values: list[str]) -> bytes:
 
 
 def gguf_model(vocabulary: list[tuple[str, int, bytes]], count: int, with_tensors: bool) -> bytes:
-    """BERT of one layer and four channels with a vocabulary of `count` tokens."""
+    """Returns a BERT of one layer and four channels with a vocabulary of `count` tokens."""
     numbers = {"block_count": 1, "context_length": 6, "embedding_length": 4, "feed_forward_length": 4,
                "attention.head_count": 1, "pooling_type": 1}
     metadata = [("general.architecture", STRING, text("bert")), ("general.alignment", U32, struct.pack("<I", 8)),
@@ -203,7 +203,7 @@ def gguf_models() -> dict[str, bytes]:
 
 
 def modules() -> bytes:
-    """The files that fuzz_modules.cc writes, in its order."""
+    """Returns the files that fuzz_modules.cc writes, in its order."""
     kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Dense": "Dense", "3_Normalize": "Normalize"}
     listed = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in kinds.items()]
     values = {"linear.weight": ("F32", [2, 3], struct.pack("<6f", *range(6))), "linear.bias": ("F16", [2], bytes(4))}
@@ -212,7 +212,7 @@ def modules() -> bytes:
     return b"\xff".join([*(json.dumps(config).encode() for config in configs), tensors(values, {})])
 
 
-# Templates that use much of what the interpreter knows.
+# Templates that use many features of the interpreter.
 JINJA = {
     "macros": "{% macro f(k, s='-') %}{{ k ~ s }}{% endmacro %}{% macro g(k) -%}\n {{ k }}{{ varargs }}{% if k > 0 %}"
               "{{ g(k - 1, 2) }}{{ caller }}{% endif %}{% endmacro %}{{ f(1) }}{{ g(3) }}{% call(y) g(0) %}{{ y }}{% endcall %}"

@@ -42,7 +42,7 @@ def set_odd_scales(blocks: np.ndarray, name: str) -> None:
 
 
 def decoded(blocks: np.ndarray, name: str) -> np.ndarray:
-    """The values' bits; all numbers that are none alike."""
+    """Returns the bits of the values, with one pattern for all NaNs."""
     with np.errstate(all="ignore"):
         values = gguf.quants.dequantize(blocks, gguf.GGMLQuantizationType[name])
     values = np.ascontiguousarray(values, dtype=np.float32)
@@ -50,7 +50,7 @@ def decoded(blocks: np.ndarray, name: str) -> np.ndarray:
 
 
 def fnv1a(words: np.ndarray) -> np.ndarray:
-    """FNV-1a of 64 bits over whole words, as 8 bytes."""
+    """Returns the 64-bit FNV-1a hash over whole words, as 8 bytes."""
     value = 0xCBF29CE484222325
     for word in words.tolist():
         value = (value ^ word) * 0x100000001B3 % (1 << 64)

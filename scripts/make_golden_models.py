@@ -41,7 +41,7 @@ LATENT = dict(moe_intermediate_size=8, n_routed_experts=6, num_experts_per_tok=2
               topk_group=2, kv_lora_rank=10, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5, num_key_value_heads=2)
 DELTA = dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=6, linear_value_head_dim=10,
              linear_conv_kernel_dim=4)
-# Enough for most families; the files of all are committed.
+# These sizes are sufficient for most families, and small because all files are committed.
 SMALL = dict(SIZES, vocab_size=33, hidden_size=16, num_attention_heads=2, num_key_value_heads=1, intermediate_size=12)
 SINGLE = dict(SMALL, num_hidden_layers=1)
 NARROW = dict(SMALL, vocab_size=33, hidden_size=8)
@@ -265,7 +265,8 @@ def fill(model: LlamaForCausalLM, generator: torch.Generator) -> None:
             value = 0.2 * noise
         else:
             value = noise * 0.8 / parameter.shape[1] ** 0.5
-        # Values that the files' types hold exactly, so that the logits are those of what is stored.
+        # Values are rounded to those that the files' types hold exactly, so that the logits are those of the stored
+        # values.
         if is_q8(name) and parameter.ndim == 2:
             blocks = gguf.quants.quantize(value.numpy(), gguf.GGMLQuantizationType.Q8_0)
             value = torch.from_numpy(gguf.quants.dequantize(blocks, gguf.GGMLQuantizationType.Q8_0))

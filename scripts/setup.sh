@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs what ballast is built from. For Debian 12, 13 and later; as root, or with sudo. It installs only what is
-# missing, so it can be run again at any time.
+# Installs the packages that ballast is built from, on Debian 12, 13 and later, as root or with sudo. It installs only
+# missing packages, so it can be run again at any time.
 #
 #   scripts/setup.sh         to build ballast and run it
-#   scripts/setup.sh --dev   and what scripts/test.sh needs: clang's formatter, linter and fuzzer, ccache, and for ARM
+#   scripts/setup.sh --dev   also for scripts/test.sh: clang's formatter, linter and fuzzer, ccache, and for ARM
 #                            the cross compiler and qemu
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -17,13 +17,13 @@ packages=(ca-certificates cmake g++ git ninja-build pkg-config python3 python3-p
   libboost-dev libssl-dev)
 dev_packages=(ccache clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev libomp-19-dev
   g++-aarch64-linux-gnu qemu-user)
-# The versions that cmake/BallastDependencies.cmake asks for.
+# The versions that cmake/BallastDependencies.cmake requires.
 declare -A minimum=([cmake]=3.25 [g++]=4:12 [libdnnl-dev]=3.5 [libhwy-dev]=1.2 [nlohmann-json3-dev]=3.11
   [libcli11-dev]=2.4 [doctest-dev]=2.4.11 [libbenchmark-dev]=1.8 [libboost-dev]=1.81 [libssl-dev]=3.0)
 
 # Debian 12's oneDNN, Highway and Boost are too old. There they come from Debian 13, whose suites are added beside the
-# machine's own, for these packages and what they need. 100 is the priority that Debian gives backports: nothing else
-# is taken from there, and what was taken still gets its security updates.
+# machine's own, for these packages and what they need. 100 is the priority of Debian's backports: nothing else is
+# installed from there, and installed packages still get security updates.
 old_suite=bookworm
 new_suite=trixie
 new_priority=100
@@ -41,7 +41,7 @@ with_versions() {
   for package in "$@"; do printf '%s ' "$package${minimum[$package]:+ (>= ${minimum[$package]})}"; done
 }
 
-# Of the packages named, those that are not installed in the version asked for.
+# Prints those of the given packages that are not installed in the required version.
 missing_of() {
   local architecture installed package version
   architecture=$(dpkg --print-architecture)
@@ -86,7 +86,7 @@ update_package_lists() {
 
 candidate_of() { apt-cache policy "$1" | awk '$1 == "Candidate:" { print $2 }'; }
 
-# Of the packages named, those for which the machine's own sources offer too old a version or none.
+# Prints those of the given packages for which the machine's own sources offer too old a version or none.
 too_old_of() {
   local package candidate
   for package in "$@"; do
@@ -98,7 +98,7 @@ too_old_of() {
   done
 }
 
-# "URI CODENAME" of every Debian 12 suite that this machine reads, however its sources are written.
+# Prints "URI CODENAME" for every Debian 12 suite that this machine reads, for any format of its sources.
 old_suites() {
   # shellcheck disable=SC2016
   apt-get indextargets --format '$(ORIGIN)|$(CODENAME)|$(REPO_URI)|$(COMPONENT)' 'Created-By: Packages' |
@@ -108,7 +108,7 @@ old_suites() {
       }' | sort -u
 }
 
-# The "Signed-By: ..." field under which the machine reads a URI, none where it leaves the keys to apt.
+# Prints the "Signed-By: ..." field of a URI in the machine's sources; nothing if they leave the keys to apt.
 signing_key_of() {
   local uri=${1%/} file
   for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
@@ -194,7 +194,7 @@ install() {
 specs=()
 for package in "${missing[@]}"; do
   [[ " ${too_old[*]-} " == *" $package "* ]] || specs+=("$package")
-  # clang's runtime wants the 32-bit libc6, and that must be as new as the libc6 that Debian 13's packages brought.
+  # clang's runtime needs the 32-bit libc6, which must be as new as the libc6 of Debian 13's packages.
   if [[ $package == libclang-rt-* && $(dpkg --print-architecture) == amd64 ]] &&
     dpkg --compare-versions "$(dpkg-query -W -f '${Version}' libc6)" gt "$(candidate_of libc6-i386)"; then
     specs+=("libc6-i386/$new_suite")

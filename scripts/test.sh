@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# All that must hold before a change goes in: format and structure, build, lint, tests under sanitizers, tests of the release
-# build on every SIMD target of this machine. The release build's tests are last, so that their summary ends the output.
+# Checks everything that must hold before a change is merged: format and structure, build, lint, tests under sanitizers,
+# tests of the release build on every SIMD target of this machine. These are last, so that their summary is at the end
+# of the output.
 #
-#   scripts/test.sh          these
+#   scripts/test.sh          these steps
 #   scripts/test.sh --ci     what continuous integration runs: also the golden files with sanitizers, ThreadSanitizer, and 10 s
 #                            of fuzzing for each reader
-#   scripts/test.sh --all    and the tests for ARM under qemu that are quick there
+#   scripts/test.sh --all    also the tests for ARM under qemu that are quick there
 #
 # CI=true makes warnings errors.
 set -euo pipefail
@@ -25,7 +26,7 @@ esac
 
 step() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
 
-# What ccache kept of one clone serves another, too.
+# Clones share the results of ccache.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1
 
 options=()
@@ -58,7 +59,8 @@ step "build with sanitizers"
 configure_and_build asan-ubsan
 
 step "tests with sanitizers"
-# Golden files run what other tests run, through the program; with sanitizers that takes as long as all parsers' corpora.
+# Golden files run the code of other tests through the program; with sanitizers that takes as long as the corpora of all
+# parsers.
 left_out=()
 if [[ $searches == false ]]; then left_out=(--exclude-regex '^golden$'); fi
 ctest --preset asan-ubsan "${left_out[@]}"
@@ -72,7 +74,7 @@ if [[ $searches == true ]]; then
   scripts/fuzz.sh 10
 fi
 
-# On an ARM machine all the other steps are tests for ARM.
+# On an ARM machine all other steps already test ARM.
 if [[ $arm == true && $(uname -m) != aarch64 ]]; then
   step "ARM"
   scripts/aarch64/test.sh "${options[@]}"

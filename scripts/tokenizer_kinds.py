@@ -16,7 +16,7 @@ def write_json(path, value):
 
 
 def train_sentencepiece(path, texts, vocab_size, model_type, **options):
-    """A tokenizer.model; returns its protocol buffer."""
+    """Writes a tokenizer.model and returns its protocol buffer."""
     import io
 
     import sentencepiece
@@ -80,7 +80,8 @@ def sentencepiece_directory(folder, texts, vocab_size, model_type, **options):
 
 
 def merges_of(vocab):
-    """As transformers makes them from a SentencePiece model: pieces in the order of their ids, all their halves."""
+    """Returns merges as transformers makes them from a SentencePiece model: pieces in the order of their ids, all their
+    halves."""
     merges = []
     for piece, rank in vocab.items():
         halves = [(piece[:i], piece[i:]) for i in range(1, len(piece))]
@@ -89,7 +90,7 @@ def merges_of(vocab):
 
 
 def byte_fallback_bpe(proto, kind):
-    """Llama 2's and Mistral's tokenizer.json: spaces are replaced by the normalizer or by the pre-tokenizer."""
+    """Returns a tokenizer.json like Llama 2's or Mistral's: the normalizer or the pre-tokenizer replaces spaces."""
     import tokenizers
     from tokenizers import decoders, normalizers, pre_tokenizers, processors
 
@@ -162,7 +163,7 @@ def write_gguf(path, proto, model="llama"):
 
 
 def write_word_piece_gguf(path, tokenizer):
-    """As llama.cpp's converter does it: what begins a word is marked, not what goes on."""
+    """Writes a GGUF with marks as by llama.cpp's converter: on tokens that begin a word, not on those that continue one."""
     import gguf
 
     special = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
@@ -199,7 +200,7 @@ def write_kinds(root, texts, vocab_size, train_byte_level):
         path.mkdir(parents=True, exist_ok=True)
         return path
 
-    # A vocabulary must hold 256 byte tokens and some of the characters at least.
+    # A vocabulary must hold 256 byte tokens and at least some of the characters.
     size = max(vocab_size, 700)
     path = folder("sentencepiece_bpe")
     bpe, encode = sentencepiece_directory(
@@ -246,7 +247,7 @@ def write_kinds(root, texts, vocab_size, train_byte_level):
 
 
 def compiled_map(proto, like_t5):
-    """Unigram with SentencePiece's own normalization, as T5's or XLM-R's tokenizer.json has it."""
+    """Returns a unigram tokenizer with SentencePiece's own normalization, as in T5's or XLM-R's tokenizer.json."""
     import tokenizers
     from tokenizers import Regex, decoders, normalizers, pre_tokenizers as pre
 
@@ -264,7 +265,7 @@ def compiled_map(proto, like_t5):
 
 
 def write_ranks(path, name, tokens, expression):
-    """Tokens (bytes, by rank) as a tiktoken.model or tekken.json; the ids that tiktoken gives."""
+    """Writes tokens (bytes, by rank) as a tiktoken.model or tekken.json; returns a function with tiktoken's ids."""
     import base64
 
     import tiktoken
@@ -286,7 +287,8 @@ def write_ranks(path, name, tokens, expression):
 
 
 def write_large_kinds(root, texts, vocab_size, train_byte_level, expressions):
-    """Like write_kinds, of files that are too large for the tree. `expressions`: file of ranks to expression."""
+    """Does the same as write_kinds with files that are too large for the tree. `expressions`: expression by file of
+    ranks."""
     from tokenizers import pre_tokenizers as pre
 
     for name in ("xlm_r", "t5"):
@@ -320,6 +322,6 @@ def write_large_kinds(root, texts, vocab_size, train_byte_level, expressions):
 
 
 def byte_character(byte):
-    """How byte-level vocabularies write it."""
+    """Returns the spelling of bytes in byte-level vocabularies."""
     printable = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b <= 255]
     return chr(byte) if byte in printable else chr(256 + [b for b in range(256) if b not in printable].index(byte))

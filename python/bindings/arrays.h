@@ -1,4 +1,4 @@
-// NumPy arrays over the library's vectors, without copies; NumPy hands them on by DLPack.
+// NumPy arrays over the library's vectors, without copies; other packages can use them by DLPack.
 #ifndef BALLAST_PYTHON_BINDINGS_ARRAYS_H_
 #define BALLAST_PYTHON_BINDINGS_ARRAYS_H_
 
@@ -19,14 +19,15 @@ namespace nb = nanobind;
 template <class T>
 using NumpyArray = nb::ndarray<nb::numpy, T, nb::c_contig>;
 
-/// Token ids in: any array of 32-bit integers that speaks DLPack or the buffer protocol, read where it lies.
+/// Token ids from Python: any array of 32-bit integers that supports DLPack or the buffer protocol, read without a
+/// copy.
 using IdArray = nb::ndarray<const int, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 inline std::span<const int> ids_of(const IdArray& ids) {
   return {ids.data(), ids.size()};
 }
 
-/// The values become the array's own. Element: T, or const T for an array that is read-only.
+/// Returns an array that owns the values. Element: T, or const T for an array that is read-only.
 template <class T, class Element = T>
 NumpyArray<Element> owned_array(std::vector<T> values, std::initializer_list<std::size_t> shape) {
   auto owner = std::make_unique<std::vector<T>>(std::move(values));
@@ -42,7 +43,7 @@ NumpyArray<Element> owned_array(std::vector<T> values) {
   return owned_array<T, Element>(std::move(values), {size});
 }
 
-/// Values that stay where they are: `owner`, which has them, lives as long as the array.
+/// Returns an array of values that stay in place: it keeps `owner`, which contains them, alive.
 template <class T>
 NumpyArray<const T> shared_array(const std::vector<T>& values, std::initializer_list<std::size_t> shape,
                                  nb::handle owner) {

@@ -1,6 +1,6 @@
-// What ballast._ballast is put together from: a function for each topic, which adds its names to the module.
+// The parts of ballast._ballast: each function adds the names of one topic to the module.
 //
-// The module has the library's structs and functions as they are; python/ballast/ makes of them what users see.
+// The module has the library's structs and functions unchanged; python/ballast/ builds the public package on it.
 #ifndef BALLAST_PYTHON_BINDINGS_BINDINGS_H_
 #define BALLAST_PYTHON_BINDINGS_BINDINGS_H_
 
@@ -10,7 +10,7 @@ namespace ballast::python {
 
 namespace nb = nanobind;
 
-/// From here on what the library throws is ballast.Error and its kinds.
+/// Makes ballast's exceptions ballast.Error and its subclasses in Python.
 void bind_errors();
 
 void bind_processor(nb::module_& module);

@@ -15,7 +15,7 @@ std::mutex threads_mutex;
 ThreadOptions threads;
 std::atomic<std::size_t> threads_version = 1;
 
-/// Often enough for eyes and for Ctrl-C, seldom enough to cost nothing.
+/// Short enough for users and for Ctrl-C, and long enough to take no measurable time.
 constexpr std::chrono::milliseconds kInterval{100};
 
 }  // namespace

@@ -1,5 +1,5 @@
-// How a call from Python runs in the library: with the interpreter free for others, threads as the user wants them, and
-// a job's progress told to Python.
+// How a call from Python runs in the library: without the interpreter's lock, with the user's thread options, and with
+// a job's progress reported to Python.
 #ifndef BALLAST_PYTHON_BINDINGS_CALL_H_
 #define BALLAST_PYTHON_BINDINGS_CALL_H_
 
@@ -20,10 +20,10 @@ namespace ballast::python {
 
 namespace nb = nanobind;
 
-/// Of all calls from now on, whichever thread makes them. What is not said stays as it is.
+/// Sets the thread options of all later calls from any thread. Options that are not set keep their value.
 void set_threads(const ThreadOptions& options);
 
-/// Gives the calling thread its pool of the size that set_threads() said, once; guards the files that are mapped.
+/// Gives the calling thread its pool with the options of set_threads(), once; guards mapped files.
 void prepare_thread();
 
 /// Runs a function of the library without the interpreter's lock.
@@ -34,21 +34,21 @@ auto without_lock(Function&& function) {
   return std::forward<Function>(function)();
 }
 
-/// Lets Python handle signals that have come, a few times a second. Throws what the handler raised: for Ctrl-C
-/// KeyboardInterrupt.
+/// Lets Python handle signals a few times a second. Throws the exception of the handler: KeyboardInterrupt for Ctrl-C.
 class SignalCheck {
  public:
-  /// Takes the interpreter's lock when it is time. Returns whether it was.
+  /// Takes the interpreter's lock if the interval has passed. Returns whether it did.
   bool operator()();
 
  private:
   std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now();
 };
 
-/// What a job tells Python. Made with the interpreter's lock; lives as long as the job.
+/// Reports a job's progress and messages to Python. Created with the interpreter's lock; lives as long as the job.
 class JobListener {
  public:
-  /// `on_progress(stage, done, total)` and `on_message(line)`, each callable or None. What they raise ends the job.
+  /// `on_progress(stage, done, total)` and `on_message(line)` are callable or None. An exception from them ends the
+  /// job.
   JobListener(nb::object on_progress, nb::object on_message)
       : on_progress_(std::move(on_progress)), on_message_(std::move(on_message)) {}
   JobListener(const JobListener&) = delete;
@@ -64,8 +64,8 @@ class JobListener {
   std::string stage_;
 };
 
-/// Defines NAME(model, options, on_progress, on_message), which gives the JSON of what is measured of a model; its
-/// loading may have something to tell.
+/// Defines NAME(model, options, on_progress, on_message), which returns the JSON of a measurement of a model. Loading
+/// the model may report messages.
 template <class Options, class Report>
 void define_measurement(nb::module_& module, const char* name,
                         Report (*measure)(const std::filesystem::path&, const Options&, const Progress&),

@@ -21,8 +21,8 @@
 namespace ballast::python {
 namespace {
 
-/// Passes each step to `on_step(text, thinking) -> bool` unless that is None, and lets signals be handled. What that
-/// raises ends the generation.
+/// Passes each step to `on_step(text, thinking) -> bool` unless that is None, and handles signals. An exception from
+/// either ends the generation.
 class StepListener {
  public:
   explicit StepListener(nb::object on_step) : on_step_(std::move(on_step)) {}
@@ -82,7 +82,7 @@ GenerateResult answer(Generator& generator, const std::vector<ChatMessage>& mess
                   [&](const OnGenerateStep& callback) { return generator.chat(messages, options, callback); });
 }
 
-/// Log-probabilities of ids[first] and on, and the likeliest ids in their places.
+/// Returns log-probabilities of ids[first] and the later ones, and the most likely ids in their positions.
 nb::tuple scored(Generator& generator, const IdArray& ids, std::size_t first, const CacheOptions& cache) {
   const std::vector<GeneratedToken> scores =
       without_lock([&] { return generator.score(ids_of(ids), first, /*top=*/1, cache); });

@@ -61,7 +61,7 @@ nb::bytes bytes_of_token(const Model& model, int id) {
   return nb::bytes(bytes.data(), bytes.size());
 }
 
-/// By the names of GenerateOptions; those that the makers do not say are left out.
+/// Returns the values by the names of GenerateOptions, without those that the model does not set.
 nb::dict defaults_of(const Model& model) {
   const GenerationDefaults& defaults = model.generation_defaults();
   nb::dict values;

@@ -1,4 +1,4 @@
-// Text of the library that may name files.
+// Converts text of the library that may contain file names.
 #ifndef BALLAST_PYTHON_BINDINGS_PATH_TEXT_H_
 #define BALLAST_PYTHON_BINDINGS_PATH_TEXT_H_
 
@@ -8,7 +8,7 @@
 
 namespace ballast::python {
 
-/// As os.fsdecode() gives it: what a path has that is no UTF-8 is there as in the str that the path came as.
+/// Decodes like os.fsdecode(): bytes of a path that are not UTF-8 become the same surrogates as in the str of the path.
 inline nanobind::str path_text(std::string_view text) {
   return nanobind::steal<nanobind::str>(
       PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));

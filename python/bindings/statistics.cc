@@ -18,7 +18,7 @@
 namespace ballast::python {
 namespace {
 
-/// `values`: a vector that `Owner` has. What is read keeps the owner in memory.
+/// Returns an array of `values`, a vector in `Owner`, which the array keeps in memory.
 template <class Owner, class T>
 auto array_of(std::vector<T> Owner::* values) {
   return [values](nb::handle_t<Owner> self) { return shared_array(nb::cast<const Owner&>(self).*values, self); };

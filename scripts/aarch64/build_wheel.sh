@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the wheel of the Python package for ARM into dist/, by the cross compiler: for the oldest C library that has what
-# its libraries ask for, which auditwheel finds. After scripts/setup.sh --dev and
-# scripts/build_wheel.sh, of whose wheel it takes the stubs: they are written by a module that runs here.
+# Builds the wheel of the Python package for ARM into dist/, by the cross compiler: for the oldest C library that its
+# libraries can use, which auditwheel finds. Run scripts/setup.sh --dev and scripts/build_wheel.sh before: the stubs are
+# taken from that wheel, because only a module that runs on this machine can write them.
 #
-#   scripts/aarch64/build_wheel.sh             of python3
-#   scripts/aarch64/build_wheel.sh python3.13  of another, whose headers scripts/aarch64/setup.sh unpacks
+#   scripts/aarch64/build_wheel.sh             for python3
+#   scripts/aarch64/build_wheel.sh python3.13  for another, whose headers scripts/aarch64/setup.sh unpacks
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source scripts/functions/made_from.sh
@@ -20,7 +20,7 @@ if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache;
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 
-# All that can fail without a build comes before it.
+# Checks that need no build come first.
 for tool in "$triple-g++" "$triple-strip" qemu-aarch64 unzip; do
   command -v "$tool" >/dev/null || {
     echo "aarch64/build_wheel: $tool is missing: run scripts/setup.sh --dev, and install unzip" >&2
@@ -44,7 +44,7 @@ ln -sfn "../$triple" "$root/usr/include/python$version/$triple"
 mkdir -p dist "$work/tools"
 stub=$work/_ballast.pyi
 unzip -p "$host_wheel" ballast/_ballast.pyi >"$stub"
-# What cleans and inspects libraries asks for tools by their plain names.
+# The programs that clean and inspect libraries call tools by their plain names.
 for tool in strip; do ln -sfn "$(command -v $triple-$tool)" "$work/tools/$tool"; done
 
 environment=$work/environment-$tag
@@ -52,7 +52,7 @@ make_environment "$environment" "$python" 'scikit-build-core>=0.10' 'nanobind>=3
   echo "aarch64/build_wheel: PyPI's packages for the build could not be installed (above)" >&2
   exit 1
 }
-# CMake keeps what it found at the first time.
+# CMake keeps the results of its first configuration.
 build=build/wheel-aarch64-$tag
 made_from="$("$triple-g++" --version) $(<"$root/packages") $(<"$environment/made-from")"
 if ! is_made_from "$build" "$made_from"; then
@@ -60,8 +60,8 @@ if ! is_made_from "$build" "$made_from"; then
   mark_made_from "$build" "$made_from"
 fi
 rm -rf "$work/plain-$tag"
-# Libraries that libraries need, for the cross linker, which reads no LD_LIBRARY_PATH, for the program, which writes its
-# manual under qemu, and for what collects them.
+# Dependencies of libraries: for the cross linker, which ignores LD_LIBRARY_PATH, for the program, which writes its
+# manual under qemu, and for the tool that collects them.
 libraries=$root/usr/lib/$triple
 paths=$libraries/lapack:$libraries/blas:$libraries
 export LDFLAGS=-Wl,-rpath-link,$paths QEMU_SET_ENV=LD_LIBRARY_PATH=$paths

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Has the kernels read by ARM's compiler, which forbids what others allow: vectors of SVE as members or captured copies.
-# A minute; scripts/aarch64/test.sh, which runs them, takes half an hour. After scripts/setup.sh --dev and a
-# configuration of the release build.
+# Compiles the kernels for ARM without linking, because SVE forbids what other targets allow: vectors as members or
+# captured copies. This takes a minute; scripts/aarch64/test.sh, which also runs them, takes half an hour. Needs
+# scripts/setup.sh --dev and a configured release build.
 #
 #   scripts/aarch64/check.sh
 set -euo pipefail

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Unpacks Debian's arm64 packages of what ballast is built from into a folder of the build, for the preset aarch64. After
-# scripts/setup.sh --dev, which installs the cross compiler and qemu. Needs no root and installs nothing: apt is run with
-# its state in a folder of its own, as if on an empty ARM machine with this machine's package sources.
+# Unpacks Debian's arm64 packages that ballast is built from into a folder of the build, for the preset aarch64. Needs
+# scripts/setup.sh --dev, which installs the cross compiler and qemu. Needs no root and installs nothing: apt runs with
+# its state in a separate folder, as if on an empty ARM machine with this machine's package sources.
 #
-#   scripts/aarch64/setup.sh [PACKAGE]...   fills build/aarch64-root, also with these; does nothing when they are there
+#   scripts/aarch64/setup.sh [PACKAGE]...   fills build/aarch64-root, also with these; does nothing if they are there
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export LC_ALL=C
@@ -12,7 +12,7 @@ packages=(libhwy-dev libpcre2-dev libutf8proc-dev libxxhash-dev libsentencepiece
   nlohmann-json3-dev libcli11-dev doctest-dev libboost-dev libssl-dev)
 complete=$root/packages
 
-# What was asked for before stays, unless this machine reads other releases of Debian by now.
+# Packages of earlier calls are kept, unless this machine now reads other releases of Debian.
 # shellcheck disable=SC2016
 suites=$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(COMPONENT)' 'Created-By: Packages' | sort -u | tr '\n' ';')
 before=()
@@ -30,7 +30,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work"/lists/partial "$work"/cache/archives/partial "$work/debs" "$work/root"
 : >"$work/status"
-# Debian 12 has these too old: scripts/setup.sh added Debian 13's suite, at a priority at which nothing is taken unasked.
+# These are too old in Debian 12: scripts/setup.sh added Debian 13's suite, at a priority at which nothing is installed
+# automatically.
 printf 'Package: libhwy* libcli11-dev doctest-dev libboost*\nPin: release n=trixie\nPin-Priority: 990\n' >"$work/preferences"
 cat >"$work/apt.conf" <<EOF
 APT::Architecture "arm64";
@@ -61,7 +62,7 @@ quietly apt-get -q update ||
 depends=$(apt-cache depends "${packages[@]}")
 mapfile -t libraries < <(awk '$1 == "Depends:" && $2 ~ /^lib/ { print $2 }' <<<"$depends" |
   grep -v -e '-dev$' -e '^libc6$' -e '^libgcc-s1$' | sort -u)
-# libboost-dev holds nothing but the name of a version.
+# libboost-dev only depends on a version of Boost.
 depends=$(apt-cache depends libboost-dev)
 mapfile -t -O "${#libraries[@]}" libraries < <(awk '$1 == "Depends:" { print $2 }' <<<"$depends")
 libraries+=(libgfortran5) # needed by OpenBLAS; not a dependency of the cross compiler for C++

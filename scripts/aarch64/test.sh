@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds ballast for ARM and runs its tests under qemu, on processors with NEON and with SVE of each length; then converts
-# a model here and lets both builds continue a text from it. After scripts/setup.sh --dev; wants the release build.
+# a model here and lets both builds continue a text from it. Needs scripts/setup.sh --dev and the release build.
 #
-#   scripts/aarch64/test.sh [CMAKE OPTION]...          all but what takes most of an hour each under qemu
-#   scripts/aarch64/test.sh --all [CMAKE OPTION]...    that, too: whole conversions and evaluations, and the golden runs
+#   scripts/aarch64/test.sh [CMAKE OPTION]...          all tests except those that take most of an hour each under qemu
+#   scripts/aarch64/test.sh --all [CMAKE OPTION]...    also these: whole conversions, evaluations and the golden runs
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -49,11 +49,11 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/model"
 cp tests/data/models/llama/{config.json,model.safetensors} "$work/model"
-# A word for each of the model's 67 tokens.
+# Writes a word for each of the model's 67 tokens.
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' {0..9} {A..Z} {a..z} >"$work/model/vocab.txt"
 echo '{"do_lower_case": false}' >"$work/model/tokenizer_config.json"
 
-# A command whose standard error is shown only if it fails, named by the first argument.
+# Runs a command whose standard error is shown only if it fails; the first argument is its name.
 logged() {
   "${@:2}" 2>"$work/log" || {
     local status=$?
@@ -63,8 +63,8 @@ logged() {
   }
 }
 
-# Instruction sets add floats in another order, so last bits differ. An F32 cache keeps such a difference as small as it
-# is; rounding keys and values to 16 or 8 bits can make it a whole step, enough for another token.
+# Instruction sets add floats in another order, so last bits differ. An F32 cache does not enlarge such a difference;
+# rounding keys and values to 16 or 8 bits can make it a whole step, enough for another token.
 words=(-p "a b c" -n 32 --kv f32)
 for scheme in w8a8 w4a8 w4a16; do
   logged "converting to $scheme here" "$host_program" convert "$work/model" -o "$work/$scheme" --scheme "$scheme" \

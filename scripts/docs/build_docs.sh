@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the site of the documentation into build/docs/site. Needs a release build, whose --help is the reference of the
-# commands, doxygen, and the first time PyPI, from which mkdocs-material comes into build/docs/environment; after that
-# nothing is fetched. A link that leads nowhere, and a page that would load something from elsewhere, fail the build.
+# commands, doxygen, and at the first time PyPI, from which mkdocs-material is installed into build/docs/environment;
+# later nothing is fetched. Broken links, and pages that load resources from other sites, are errors.
 #
 #   scripts/docs/build_docs.sh
 #   PROGRAM=/usr/bin/ballast scripts/docs/build_docs.sh     the commands of that program

@@ -67,7 +67,7 @@ def table_of(entries: list[tuple[str, str]], linked: bool) -> str:
 
 
 def command_page(*command: str) -> str:
-    """--help as a page: its sections as tables, the rest as it is."""
+    """Returns --help as a page: its sections as tables, the rest unchanged."""
     summary, usage, *lines = help_of(*command).splitlines()
     page = [f"# {' '.join(('ballast', *command))}", summary, f"    {usage.removeprefix('Usage: ')}"]
     blocks = re.split(r"\n\n+", "\n".join(lines).strip("\n"))
@@ -130,8 +130,8 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def with_links_of_site(markdown: str, root: str) -> str:
-    """Links to files of the repository, whose folder is `root`, lead to their pages; one to a file that is no page becomes
-    its text."""
+    """Changes links to files of the repository, whose folder is `root`, to links to their pages; a link to a file without
+    a page becomes its text."""
     def moved(match: re.Match) -> str:
         text, target = match.groups()
         if target.startswith(("http", "#")) or not target.startswith(root):
@@ -149,7 +149,7 @@ def with_links_of_site(markdown: str, root: str) -> str:
 
 
 def with_lists_apart(markdown: str) -> str:
-    """An empty line before a list that follows a paragraph's last line, which Python's Markdown wants."""
+    """Adds an empty line between a paragraph and a list after it, which Python's Markdown requires."""
     lines: list[str] = []
     fenced = False
     for line in markdown.split("\n"):

@@ -56,7 +56,7 @@ def tiny_model(family: str) -> torch.nn.Module:
 
 
 def parameters(weight: torch.Tensor, bits: int, group: int, symmetric: bool, least_zero: int = 0):
-    """Scales [rows, groups], which fit F16, and zero points, as F32."""
+    """Returns scales [rows, groups], exact in F16, and zero points, as F32."""
     groups = weight.unflatten(1, (-1, group if group > 0 else weight.shape[1]))
     if symmetric:
         scale = groups.abs().amax(2) / (2 ** (bits - 1) - 1)
@@ -69,7 +69,7 @@ def parameters(weight: torch.Tensor, bits: int, group: int, symmetric: bool, lea
 
 
 def module_of(package: str, path: str, **stubs: object) -> types.ModuleType:
-    """A file of a package, without what the rest of the package needs."""
+    """Imports a file of a package without the package's dependencies."""
     for name, members in stubs.items():
         stub = types.ModuleType(name.replace("__", "."))
         sys.modules[stub.__name__] = stub
@@ -82,7 +82,8 @@ def module_of(package: str, path: str, **stubs: object) -> types.ModuleType:
 
 
 class Gptq:
-    """AutoGPTQ; `version` "gptq_v2" stores zero points as they are. `ordered`: groups of columns by their importance."""
+    """Packing by AutoGPTQ; `version` "gptq_v2" stores zero points unchanged. `ordered`: groups of columns by
+    importance."""
 
     def __init__(self, bits: int, group: int, symmetric: bool = True, ordered: bool = False, version: str = "gptq",
                  head: bool = False, others: dict | None = None):
@@ -124,7 +125,7 @@ class Gptq:
 
 
 class Awq:
-    """AutoAWQ."""
+    """Packing by AutoAWQ."""
 
     def __init__(self, group: int):
         self.group = group
@@ -152,7 +153,7 @@ class Awq:
 
 
 class Mlx:
-    """mlx.core, embeddings and head included."""
+    """Quantization by mlx.core, including embedding and head."""
 
     def __init__(self, bits: int, group: int, others: dict | None = None, dtype: torch.dtype = torch.bfloat16):
         self.bits, self.group, self.others, self.dtype = bits, group, others or {}, dtype
@@ -185,7 +186,7 @@ class Mlx:
 
 
 class CompressedTensors:
-    """compressed-tensors: `form` is pack-quantized, int-quantized or float-quantized."""
+    """Packing by compressed-tensors: `form` is pack-quantized, int-quantized or float-quantized."""
 
     def __init__(self, form: str, bits: int, strategy: str, group: int = 0, symmetric: bool = True, others: dict | None = None):
         self.form, self.bits, self.strategy, self.group, self.symmetric = form, bits, strategy, group, symmetric
@@ -238,7 +239,7 @@ class CompressedTensors:
 
 
 class Fp8:
-    """As DeepSeek and Qwen ship it."""
+    """FP8 as in DeepSeek's and Qwen's checkpoints."""
 
     def config(self, _names: list[str]) -> dict:
         return {"quantization_config": {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic",
@@ -262,7 +263,7 @@ def block_maxima(weight: torch.Tensor, size: int) -> torch.Tensor:
 
 
 def variants() -> dict:
-    """Family and format by name; made when they are asked for."""
+    """Returns family and format by name; they are made when they are used."""
     ct, llama = CompressedTensors, "llama"
     found = {
         "ct-int4-g32": (llama, lambda: ct("pack-quantized", 4, "group", 32)),
@@ -303,7 +304,7 @@ def variants() -> dict:
 
 
 def matrices(model: torch.nn.Module, takes) -> list[str]:
-    """Names of modules as a checkpoint has them, experts one by one."""
+    """Returns the names of modules in a checkpoint, with one for each expert."""
     names = []
     for name, tensor in plain_tensors(model).items():
         module = name.removesuffix(".weight")
@@ -333,7 +334,7 @@ def plain_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def in_fewest_bits(values: torch.Tensor) -> torch.Tensor:
-    """As it came from a file of 16 bits, if it did."""
+    """Returns a tensor in the 16-bit type of its file, if it had one."""
     for dtype in (torch.bfloat16, torch.float16):
         if torch.equal(values.to(dtype).float(), values):
             return values.to(dtype)

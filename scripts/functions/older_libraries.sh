@@ -1,9 +1,9 @@
-# Which C library a wheel links to. To be sourced, with the platform of the wheel in $platform.
+# Functions for the C library that a wheel links to. To be sourced, with the platform of the wheel in $platform.
 
 # Prints the version of the platform's C library: "2.36" for manylinux_2_36_x86_64.
 platform_glibc() { sed -E 's/^manylinux_([0-9]+)_([0-9]+)_.*/\1.\2/' <<<"$platform"; }
 
-# Whether this machine's C library is newer than the platform's.
+# Succeeds if this machine's C library is newer than the platform's.
 has_newer_glibc() {
   local own wanted
   own=$(getconf GNU_LIBC_VERSION)
@@ -12,15 +12,15 @@ has_newer_glibc() {
   [[ $own != "$wanted" && $(printf '%s\n' "$own" "$wanted" | sort -V | tail -n 1) == "$own" ]]
 }
 
-# Whether this machine's package sources have Debian 12. All of what apt-cache prints is read: a reader that leaves at the
-# first match ends it by SIGPIPE, which pipefail takes for a failure.
+# Succeeds if this machine's package sources have Debian 12. The whole output of apt-cache is read: a reader that ends
+# at the first match would end it by SIGPIPE, which pipefail treats as a failure.
 offers_debian_12() {
   local versions
   versions=$(apt-cache madison libc6-dev 2>/dev/null) || return 1
   [[ $versions == *bookworm* ]]
 }
 
-# Fails, saying what to do, unless what the compiler makes of $CXXFLAGS and $LDFLAGS runs on the platform.
+# Fails with advice unless programs built with $CXXFLAGS and $LDFLAGS run on the platform.
 check_linked_glibc() {
   local work needed wanted
   work=$(mktemp -d)

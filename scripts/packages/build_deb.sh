@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Builds the Debian packages into dist/: ballast, the program alone, and ballast-mpi, what it loads under mpirun. They are
-# for the release of Debian that they were built on; on Debian 12, where scripts/setup.sh takes libraries from Debian 13, for
-# machines that read that suite, too.
+# Builds the Debian packages into dist/: ballast, with the program, and ballast-mpi, with the module that it loads under
+# mpirun. They are for the release of Debian that they were built on; if that is Debian 12, where scripts/setup.sh takes
+# libraries from Debian 13, they need machines that also read that suite.
 #
 #   scripts/packages/build_deb.sh
 #   apt-get install ./dist/ballast_*.deb
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-# What finds the libraries that a package needs.
+# These tools find the libraries that a package needs.
 for tool in dpkg-shlibdeps file; do
   command -v "$tool" >/dev/null || {
     echo "deb: $tool is missing: install the packages dpkg-dev and file" >&2
@@ -19,7 +19,7 @@ done
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1
 launcher=()
 if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
-# Of what is packed, so that the same commit gives the same bytes.
+# Archives have the date of the commit, so that the same commit gives the same bytes.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 

@@ -28,7 +28,7 @@ def program_class(program: str) -> str:
 
 
 def panel_bars(rows: list[Row]) -> list[tuple[str, str, float, float]]:
-    """(program, variant, speed, limit or 0), each variant once, by the bits of the weights."""
+    """Returns (program, variant, speed, limit or 0) for each variant, ordered by the bits of the weights."""
     bars = {}
     for row in rows:
         bars[row.weights, "ballast", row.scheme] = (row.tokens_per_second, row.limit)

@@ -1,4 +1,4 @@
-"""Quantization by llama.cpp, or a fork of it, with an importance matrix, and what it costs in accuracy."""
+"""Quantizes with llama.cpp, or a fork of it, with an importance matrix, and measures the accuracy."""
 
 import pathlib
 import re
@@ -12,7 +12,7 @@ IK_LLAMA = "ik_llama.cpp"  # a fork with types of its own
 
 
 class LlamaAccuracy:
-    """Files of WORK are used again; see make(). Speeds are measured only `with_speed`."""
+    """Accuracy of llama.cpp's variants. Files of WORK are reused; see make(). Speeds are measured only if `with_speed`."""
 
     def __init__(self, program: str, binaries: pathlib.Path, original: pathlib.Path, work: pathlib.Path, threads: int,
                  with_speed: bool):
@@ -29,14 +29,14 @@ class LlamaAccuracy:
         self._importance = None
 
     def weigh(self, text: pathlib.Path, chunks: int) -> None:
-        """The importance of the weights' columns, from so many chunks of a calibration text; 0: all of it."""
+        """Computes the importance matrix from `chunks` chunks of a calibration text; 0: all of it."""
         self._importance = make(
             self._work / f"{self._prefix}-imatrix{chunks or ''}.gguf", text,
             lambda path: self._run("llama-imatrix", "-m", self._original, "-f", text, "--no-escape",
                                    "--chunks", chunks or -1, "-o", path))
 
     def keep_logits(self, text: pathlib.Path, context: int, chunks: int) -> None:
-        """The original's logits on the text that will be scored: 2 bytes for each of half the tokens and id."""
+        """Stores the original's logits on the scored text: 2 bytes for each id at half of the tokens."""
         self._run("llama-perplexity", "-m", self._original, "-f", text, "--no-escape", "-c", context,
                   "--chunks", chunks or -1, "--save-all-logits", self._logits)
 
@@ -44,13 +44,13 @@ class LlamaAccuracy:
         discard(self._logits)
 
     def measure(self, variant: str) -> Accuracy:
-        """A variant like Q4_K_M; with -pure at its end all matrices have that type."""
+        """Returns the accuracy of a variant like Q4_K_M; with -pure at its end all matrices have that type."""
         model = make(self._work / f"{self._importance.stem}-{variant}.gguf", self._original,
                      lambda path: self._quantize(variant, path))
         return self.score(model, variant, self._program)
 
     def score(self, model: pathlib.Path, name: str, program: str) -> Accuracy:
-        """Any GGUF of the same model."""
+        """Returns the accuracy of any GGUF of the same model."""
         output = self._run("llama-perplexity", "-m", model, "--kl-divergence", "--kl-divergence-base", self._logits)
         speeds = llama_bench(self._binaries / "llama-bench", model, SPEED, self._threads) if self._with_speed else []
         return Accuracy(name, program, model.stat().st_size / 1e6, printed(output, r"Mean +KLD: +([-0-9.]+)"),
@@ -76,7 +76,7 @@ def printed(output: str, pattern: str) -> float:
 
 def write_original(converter: pathlib.Path, python: pathlib.Path, model: pathlib.Path,
                    work: pathlib.Path) -> pathlib.Path:
-    """The model as an F16 GGUF with its vocabulary, by llama.cpp's own converter."""
+    """Converts the model to an F16 GGUF with its vocabulary by llama.cpp's own converter."""
     if not converter.is_file():
         raise PeerError(f"{converter}: is not there; it is convert_hf_to_gguf.py of llama.cpp's sources")
     return make(work / "llama-f16.gguf", model,

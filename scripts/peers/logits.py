@@ -18,7 +18,7 @@ import transformers
 
 
 def chunks_of(checkpoint: str, text: pathlib.Path, count: int, length: int) -> np.ndarray:
-    """[count][length] ids without overlap."""
+    """Returns ids [count][length] without overlap."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
     ids = tokenizer(text.read_text(encoding="utf-8"), add_special_tokens=False, verbose=False).input_ids
     return np.array(ids[:count * length], dtype=np.int64).reshape(count, length)

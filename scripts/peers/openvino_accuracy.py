@@ -1,4 +1,4 @@
-"""OpenVINO's quantization of a model by NNCF, and what it costs in accuracy."""
+"""Quantizes a model for OpenVINO with NNCF, and measures the accuracy."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ ACTIVATION_GROUP = 32  # channels that share a scale: OpenVINO's default on CPUs
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-    """How NNCF makes them."""
+    """How NNCF compresses the weights."""
 
     options: dict  # of nncf.compress_weights
     calibrated: bool = False
@@ -23,7 +23,7 @@ class Weights:
 INT4 = {"mode": "INT4_ASYM", "group_size": 32, "ratio": 1.0}
 AWQ_SE = {"awq": True, "scale_estimation": True}
 
-# INT4 leaves the embedding and the head at 8 bits, but for ALL.
+# INT4 leaves the embedding and the head at 8 bits, except in ALL.
 WEIGHTS = {
     "INT8": Weights({"mode": "INT8_ASYM"}),
     "INT4": Weights(INT4),
@@ -35,7 +35,7 @@ VARIANTS = [weights + suffix for weights in WEIGHTS for suffix in ("", INT8_ACTI
 
 
 class OpenVinoAccuracy:
-    """Files of WORK are used again; see make()."""
+    """Accuracy of OpenVINO's variants. Files of WORK are reused; see make()."""
 
     def __init__(self, python: pathlib.Path, model: pathlib.Path, work: pathlib.Path, threads: int):
         require_openvino(python)
@@ -45,7 +45,7 @@ class OpenVinoAccuracy:
         self._original = make(work / "openvino-f32", model, lambda path: export_openvino(python, model, path, "fp32"))
 
     def quantize(self, variant: str, text: pathlib.Path, chunks: int) -> pathlib.Path:
-        """The variant's model, where it needs that calibrated on so many chunks of a text; 0: all of it."""
+        """Returns the variant's model, calibrated if necessary on `chunks` chunks of a text; 0: all of it."""
         name = variant.removesuffix(INT8_ACTIVATIONS)
         arguments = {"original": str(self._original), "options": WEIGHTS[name].options, "calibration": None}
         source, target = self._original, self._work / f"openvino-{name}"
@@ -56,7 +56,8 @@ class OpenVinoAccuracy:
 
     def measure(self, models: dict[str, pathlib.Path], text: pathlib.Path, context: int, chunks: int,
                 with_speed: bool) -> list[Accuracy]:
-        """The accuracy of each variant's model; speed of those with INT8 activations, as LLMPipeline has them."""
+        """Returns the accuracy of each variant's model, and the speed of those with INT8 activations, by
+        LLMPipeline."""
         output = self._child("compare", {
             "original": str(self._original), "threads": self._threads, "text": text_argument(text, context, chunks),
             "models": [[str(model), ACTIVATION_GROUP if variant.endswith(INT8_ACTIVATIONS) else 0]

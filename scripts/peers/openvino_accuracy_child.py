@@ -1,4 +1,4 @@
-"""Quantizes with NNCF and compares with the original; run by the Python that has openvino, nncf and transformers.
+"""Quantizes with NNCF and compares with the original; runs in an environment with openvino, nncf and transformers.
 
     openvino_accuracy_child.py compress '{"original": DIR, "target": DIR, "options": {..}, "calibration": TEXT or null}'
     openvino_accuracy_child.py compare '{"original": DIR, "models": [[DIR, ACTIVATION_GROUP], ..], "threads": N,
@@ -25,7 +25,7 @@ ROWS = 32  # compared at a time: an F64 array of them takes 12 MB for 49,152 ids
 
 
 def read_chunks(model: str, file: str, length: int, count: int) -> np.ndarray:
-    """[chunks][length] ids; BOS takes the place of each first one where the tokenizer adds it."""
+    """Returns ids [chunks][length]; BOS replaces the first id of each chunk if the tokenizer adds it."""
     import transformers  # slow to load, and without text not needed
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
@@ -41,7 +41,7 @@ def read_chunks(model: str, file: str, length: int, count: int) -> np.ndarray:
 
 
 def inputs_for(model, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """What the exported model wants for a text that begins with `ids`, its cache being empty."""
+    """Returns the inputs of the exported model for a text that begins with `ids`, with an empty cache."""
     known = {"input_ids": ids[None, :], "attention_mask": np.ones((1, ids.size), np.int64),
              "position_ids": np.arange(ids.size, dtype=np.int64)[None, :], "beam_idx": np.zeros(1, np.int32)}
     return {port.get_any_name(): known[port.get_any_name()] for port in model.inputs}
@@ -69,7 +69,7 @@ class Runner:
         self._request = self._model.create_infer_request()
 
     def logits(self, ids: np.ndarray) -> np.ndarray:
-        """[tokens][vocabulary], valid until the next call."""
+        """Returns logits [tokens][vocabulary], valid until the next call."""
         self._request.reset_state()
         self._request.infer(inputs_for(self._model, ids))
         return self._request.get_tensor("logits").data[0]

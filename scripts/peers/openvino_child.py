@@ -1,4 +1,4 @@
-"""Times one workload with OpenVINO GenAI's LLMPipeline; run by the Python that has it.
+"""Times one workload with OpenVINO GenAI's LLMPipeline; runs in an environment that has it.
 
     openvino_child.py MODEL_DIR THREADS DEPTH PROMPT GENERATE
 
@@ -23,7 +23,8 @@ class Pipeline:
                                                     PERFORMANCE_HINT="LATENCY", KV_CACHE_PRECISION="u8")
 
     def seconds(self, prompt: int, generate: int) -> tuple[float, float]:
-        """Until the first token, and from there to the last. Prompts differ each time, or a cache of prefixes helps."""
+        """Returns the seconds until the first token, and from there to the last. Prompts differ, so that no prefix
+        cache helps."""
         config = openvino_genai.GenerationConfig()
         config.max_new_tokens = generate
         config.ignore_eos = True

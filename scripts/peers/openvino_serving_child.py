@@ -1,4 +1,4 @@
-"""Keeps several requests under way in OpenVINO GenAI's ContinuousBatchingPipeline, in a process of its own.
+"""Runs several requests at once in OpenVINO GenAI's ContinuousBatchingPipeline, in a separate process.
 
 openvino_serving_child.py MODEL THREADS AT_ONCE REQUESTS PROMPT_TOKENS OUTPUT_TOKENS SEED
 prints {"tokens_per_second": X}.
@@ -15,13 +15,13 @@ import openvino_genai
 
 
 def prompt_ids(source: random.Random, vocabulary: int, tokens: int) -> openvino.Tensor:
-    """Of ordinary tokens: what they mean does not change how long they take."""
+    """Returns ids of ordinary tokens: their meaning does not affect the time."""
     return openvino.Tensor(numpy.array([[source.randrange(1000, min(vocabulary, 40000)) for _ in range(tokens)]],
                                        dtype=numpy.int64))
 
 
 def serve(pipeline, at_once: int, prompts: list, output_tokens: int) -> float:
-    """Seconds until all are answered."""
+    """Returns the seconds until all requests are answered."""
     config = openvino_genai.GenerationConfig(max_new_tokens=output_tokens, ignore_eos=True, do_sample=False)
     waiting = list(enumerate(prompts))
     under_way = []

@@ -1,4 +1,4 @@
-"""The programs that are compared: how each gets a model of its own and how it is timed."""
+"""The compared programs: how each gets its model, and how it is timed."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from .runs import PeerError, Speed, Workload, make, reading, run, test_name
 
 
 def ballast_bench(program: str, model: pathlib.Path, load: Workload, threads: int, cache: str) -> dict:
-    """What `ballast bench` measures in one round; the round before it is not counted."""
+    """Returns the results of one round of `ballast bench`, without its warm-up round."""
     output = run([program, "bench", model, "-p", load.prompt, "-n", load.generate, "-d", load.depth, "-r", 1,
                   "-t", threads, "--kv", cache, "--json", "-q"])
     with reading(f"output of {program}"):
@@ -47,7 +47,7 @@ def require_llama_tools(binaries: pathlib.Path, tools: tuple[str, ...]) -> None:
 
 
 def llama_bench(program: pathlib.Path, model: pathlib.Path, load: Workload, threads: int) -> list[Speed]:
-    """What one round of llama-bench measures, with a cache of its default type or, after many tokens, INT8."""
+    """Returns the results of one round of llama-bench, with a cache of its default type or, after many tokens, INT8."""
     cache = ["-fa", "1", "-ctk", "q8_0", "-ctv", "q8_0"] if load.depth else []
     output = run([program, "-m", model, "-p", load.prompt, "-n", load.generate, "-d", load.depth, "-r", 1,
                   "-t", threads, "-o", "json", *cache])
@@ -93,7 +93,7 @@ def export_openvino(python: pathlib.Path, model: pathlib.Path, target: pathlib.P
 
 
 def openvino_bench(python: pathlib.Path, model: pathlib.Path, load: Workload, threads: int) -> list[Speed]:
-    """What one round of LLMPipeline measures."""
+    """Returns the results of one round of LLMPipeline."""
     child = pathlib.Path(__file__).with_name("openvino_child.py")
     output = run([python, child, model, threads, load.depth, load.prompt, load.generate])
     tests = {"prompt": load.prompt_test(), "generate": load.generate_test()}
@@ -117,7 +117,8 @@ class OpenVino:
                                      lambda path: export_openvino(self._python, model, path, variant, *options))
 
     def _group_size(self, model: pathlib.Path) -> int:
-        """128, or the largest below that divides the model's sizes: NNCF leaves matrices of others at 8 bits."""
+        """Returns 128, or the largest smaller group size that divides the model's sizes: NNCF leaves other matrices at
+        8 bits."""
         path = model / "config.json"
         with reading(path):
             config = json.loads(path.read_text(encoding="utf-8"))

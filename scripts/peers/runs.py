@@ -1,4 +1,4 @@
-"""What is measured, and how another program is run for it."""
+"""The measurements, and functions that run other programs for them."""
 
 import contextlib
 import dataclasses
@@ -10,12 +10,12 @@ import subprocess
 
 
 class PeerError(Exception):
-    """One line: what went wrong, where, and what to do."""
+    """An error of another program, in one line: what happened, where, and what to do."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """A prompt and a generation after `depth` tokens that are in the cache already; 0 tokens: not measured."""
+    """A prompt and a generation after `depth` tokens in the cache; 0 tokens: not measured."""
 
     depth: int
     prompt: int
@@ -40,7 +40,7 @@ class Speed:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One round of one program."""
+    """The result of one round of one program."""
 
     round: int
     program: str
@@ -50,7 +50,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Accuracy:
-    """One variant of one program, with the original that it was made from."""
+    """The accuracy of one variant of one program against its original."""
 
     name: str
     program: str
@@ -65,7 +65,7 @@ def test_name(kind: str, tokens: int, depth: int) -> str:
 
 
 def parse_tests(names: list[str]) -> list[Workload]:
-    """Tests like pp512, tg128, pp512@4096; those of one depth share a workload, which is filled only once."""
+    """Parses tests like pp512, tg128, pp512@4096; those of one depth share a workload, whose cache is filled once."""
     prompts, generations = {}, {}
     for name in names:
         match = re.fullmatch(r"(pp|tg)([1-9]\d*)(?:@(\d+))?", name)
@@ -81,7 +81,7 @@ def parse_tests(names: list[str]) -> list[Workload]:
 
 
 def run(command: list) -> str:
-    """Standard output of a program; its last words in the error when it fails."""
+    """Returns the standard output of a program; raises PeerError with its last line if it fails."""
     words = [str(word) for word in command]
     try:
         done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False,
@@ -96,7 +96,7 @@ def run(command: list) -> str:
 
 @contextlib.contextmanager
 def reading(origin):
-    """Around code that takes apart what `origin`, a program or a file, holds: what does not fit becomes a PeerError."""
+    """Surrounds code that parses the output of `origin`, a program or a file: exceptions become PeerErrors."""
     try:
         yield
     except OSError as error:
@@ -106,7 +106,7 @@ def reading(origin):
 
 
 def make(target: pathlib.Path, source: pathlib.Path, write) -> pathlib.Path:
-    """`target`, made from `source` by `write(temporary path)` unless it is there from an earlier run."""
+    """Returns `target`, made from `source` by `write(temporary path)` unless an earlier run made it."""
     source_note = target.with_name(target.name + ".source")
     if target.exists():
         before = source_note.read_text(encoding="utf-8") if source_note.exists() else "a model not recorded"

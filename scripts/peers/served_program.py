@@ -1,4 +1,4 @@
-"""A program that answers HTTP, from its start to its end."""
+"""A server program, from its start to its end."""
 
 import contextlib
 import pathlib
@@ -43,6 +43,6 @@ class ServedProgram:
         raise PeerError(f"{self.name}: not ready after {START_PATIENCE} s; {log} has its words")
 
     def stop(self) -> int:
-        """The exit code."""
+        """Ends the server and returns the exit code."""
         self.process.terminate()
         return self.process.wait()

@@ -6,7 +6,7 @@ import statistics
 
 from .runs import Run
 
-# ballast's scheme -> bits of the weights, and what the others offer at these bits
+# ballast's scheme -> bits of the weights, and the other programs' formats with these bits
 RIVALS = {
     "w8a8": ("INT8", {"llama.cpp": "Q8_0", "OpenVINO": "int8"}),
     "w4a8": ("INT4", {"llama.cpp": "Q4_0", "OpenVINO": "int4"}),
@@ -34,7 +34,7 @@ class Row:
 
 
 def summarize(runs: list[Run]) -> list[Row]:
-    """Ratios are taken within each round, where all met the same machine, and then their median."""
+    """Computes ratios within each round, in which the machine was the same for all, and then their medians."""
     speeds = collections.defaultdict(dict)  # (program, variant, test) -> round -> speed
     for run in runs:
         speeds[run.program, run.variant, run.speed.test][run.round] = run.speed

@@ -18,7 +18,7 @@ class FixedTime(datetime.datetime):
 
 
 def render(template, variables):
-    """The text, or None where transformers refuses the template or what it is given."""
+    """Returns the text, or None if transformers refuses the template or its arguments."""
     with mock.patch.object(chat_template_utils, "datetime", FixedTime):
         try:
             return chat_template_utils._compile_jinja_template(template).render(**variables)
@@ -27,7 +27,8 @@ def render(template, variables):
 
 
 def render_with_ballast(program, requests):
-    """Answers of build/release/render_lines, one for each (template, trusted variables, those from a user)."""
+    """Returns the results of build/release/render_lines, one for each (template, trusted variables, users'
+    variables)."""
     now = int(NOW.replace(tzinfo=datetime.timezone.utc).timestamp())
     lines = [json.dumps({"template": template, "trusted": trusted, "from_user": from_user, "now": now})
              for template, trusted, from_user in requests]

@@ -29,13 +29,13 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *GUIDES]
 
 
 def check_parses(suite: Suite, page: pathlib.Path, command: Command) -> None:
-    """Where nothing that it names is there, a command fails, but not by its usage."""
+    """Without the files that it names, a command fails, but not because of wrong usage."""
     run = suite.run(*command.words)
     suite.check(f"{page.relative_to(ROOT)}:{command.line}: '{command.text}' is no wrong usage", run.code in (0, 1), run)
 
 
 def check_options(suite: Suite, helps: dict[str, str], page: pathlib.Path, line: int, span: str) -> None:
-    """Of `ballast eval --choices` within a sentence, which need not be whole."""
+    """Checks the options of a command within a sentence, such as `ballast eval --choices`, which may be incomplete."""
     words = span.split()
     name = next((word for word in words[1:] if word in helps), "")
     for option in re.findall(r"(?<![\w-])--?[a-z][\w-]*", span):
@@ -78,7 +78,8 @@ def main() -> int:
     parser.add_argument("program", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     program = [str(pathlib.Path(word).resolve()) if pathlib.Path(word).exists() else word for word in arguments.program]
-    # Tiny models are all barriers: threads that spin there take minutes on a busy machine, sleeping ones seconds.
+    # With tiny models, threads mostly wait for each other: active waiting takes minutes on a busy machine, sleeping
+    # seconds.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     with tempfile.TemporaryDirectory() as empty:
         suite = Suite(program, pathlib.Path(empty), False)

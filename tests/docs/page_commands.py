@@ -1,4 +1,4 @@
-"""How one command of a page is run: ballast itself, its server, or curl."""
+"""Runs one command of a page: ballast itself, its server, or curl."""
 
 import json
 import os
@@ -10,24 +10,25 @@ import urllib.request
 from golden.suite import Run, Suite
 from written_commands import Command
 
-# A container has neither an agent to start ranks through nor more cores than it says; root must mean it.
+# A container has no agent that starts ranks, and may have fewer cores than ranks; root must confirm its intention.
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_plm_rsh_agent": "",
        "OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
        "PRTE_MCA_hwloc_default_binding_policy": "none", "OMPI_MCA_hwloc_base_binding_policy": "none",
        "OMPI_MCA_mpi_yield_when_idle": "1"}
 
 
-# What takes minutes and shows nothing about a command: how much text, and how often.
+# Upper limits of amounts that take minutes and do not matter for a test of a command.
 MOST = {"--stream": 3000, "-n": 100, "-r": 1, "--chunks": 2, "--samples": 8}
 
 
 def shortened(words: list[str]) -> list[str]:
-    """The command with little to compute. Its formats, which fit the model's shapes or do not, stay."""
+    """Returns the command with little to compute. Its formats are not changed, because they must fit the model's
+    shapes."""
     words = list(words)
     for i, flag in enumerate(words[:-1]):
         if flag in MOST and words[i + 1].isdigit():
             words[i + 1] = str(min(MOST[flag], int(words[i + 1])))
-        # The first two of a list of recipes show what all do; a sweep without speeds is the same but for a column.
+        # Two recipes of a list are sufficient; a sweep without speeds only lacks a column.
         if flag in ("--schemes", "--sizes"):
             words[i + 1] = ",".join(words[i + 1].split(",")[:2])
     writes = words[0] == "convert" and "-o" in words
@@ -39,7 +40,7 @@ def shortened(words: list[str]) -> list[str]:
 
 
 class PageCommands:
-    """Runs the commands of one page in a folder, and keeps the server that one of them started."""
+    """The commands of one page, run in a folder, and the server that one of them started."""
 
     def __init__(self, suite: Suite, page: pathlib.Path, folder: pathlib.Path, mpirun: str):
         self.suite = suite
@@ -73,7 +74,7 @@ class PageCommands:
                 self.suite.check(f"{name} writes {value}", (self.folder / value).exists(), run)
 
     def serve(self, name: str, command: Command) -> None:
-        """Starts a server at a free port, which its log has once it listens."""
+        """Starts a server at a free port, which is in its log when it listens."""
         self.stop()
         self.server = subprocess.Popen([*self.suite.program, *command.words, "--port", "0"], cwd=self.folder, text=True,
                                        env=self.environment, stderr=subprocess.PIPE)

@@ -14,7 +14,7 @@ ROOT = fixtures.MODELS.parents[2]
 TOKENIZER = fixtures.MODELS.parent / "tokenizer" / "smollm" / "tokenizer.json"
 VOCABULARY = 448  # at least the tokenizer's
 CONTEXT = 2048
-# What a page's command names in capitals: whatever the reader has.
+# Names in capitals in a page's commands, which readers replace by their own files.
 ANY_NAMES = {"MODEL": "SmolLM2-135M", "FILE": "SmolLM2-135M", "STATS": "smollm2.stats", "PROMPT": "the ship"}
 ANY_NAMES_OF_PAGE = {
     "extending.md": {"MODEL": "llama3", "expected.safetensors": "llama3.expected.safetensors"},
@@ -22,7 +22,7 @@ ANY_NAMES_OF_PAGE = {
                                   "tests/data/models/NAME/expected.safetensors": "llama3.expected.safetensors"},
     "streaming.md": {"FILE": "wikitext.txt"},
 }
-# How models come about that a page names without making them: by these commands, in this order.
+# Commands that make the models that a page uses but does not make, in this order.
 MADE = {
     "smollm2.stats": ["calibrate", "SmolLM2-135M", "--text", "calibration.txt", "--samples", "4"],
     "smollm2-w8a8": ["convert", "SmolLM2-135M", "--scheme", "w8a8", "--text", "calibration.txt"],
@@ -42,7 +42,7 @@ MADE = {
     "q30-w4a16": ["convert", "Qwen3-30B-A3B", "--scheme", "w4a16", "--text", "calibration.txt"],
 }
 COPIES = {"llama3": "llama3", "all-MiniLM-L6-v2": "bert", "Qwen2.5-0.5B": "qwen2", "Qwen3-30B-A3B": "qwen3_moe"}
-# Logits that another program computed are not here; the pages' other figures are not looked at.
+# Logits that another program computed are not available here.
 NOT_RUN = {("README.md", "verify"), ("evaluate.md", "verify")}
 
 
@@ -51,7 +51,8 @@ def is_run(page: pathlib.Path, command: Command) -> bool:
 
 
 def write_inputs(folder: pathlib.Path) -> None:
-    """Texts, keys and models under the names that pages use. SmolLM2-135M is one layer of its shapes."""
+    """Makes texts, keys and models under the names that pages use. SmolLM2-135M is a model of one layer with its
+    shapes."""
     model = folder / "SmolLM2-135M"
     fixtures.write_large_model(model, hidden=576, layers=1, mlp=1536, vocabulary=VOCABULARY, heads=9, kv_heads=3)
     config = json.loads((model / "config.json").read_text()) | {"max_position_embeddings": CONTEXT}
@@ -73,7 +74,7 @@ def write_inputs(folder: pathlib.Path) -> None:
 
 
 def make_missing(suite: Suite, folder: pathlib.Path, words: list[str]) -> None:
-    """Makes what a command reads and no command before it wrote."""
+    """Makes the files that a command reads if no command before it wrote them."""
     written = {value for flag, value in zip(words, words[1:], strict=False) if flag == "-o"}
     for name, command in MADE.items():
         if name not in words or name in written or (folder / name).exists():

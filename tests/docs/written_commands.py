@@ -1,4 +1,4 @@
-"""The commands that a page shows, in indented and fenced blocks."""
+"""Finds the commands in the indented and fenced blocks of a page."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ class Command:
 
 
 def code_blocks(text: str) -> list[list[tuple[int, str]]]:
-    """The numbered lines of blocks of shell commands: of fenced blocks in another language none."""
+    """Returns the numbered lines of blocks of shell commands, without fenced blocks in other languages."""
     blocks: list[list[tuple[int, str]]] = [[]]
     language = None
     for number, line in enumerate(text.split("\n"), 1):
@@ -36,7 +36,7 @@ def code_blocks(text: str) -> list[list[tuple[int, str]]]:
 
 
 def joined(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Lines that end with a backslash with those that go on with them."""
+    """Joins lines that end with a backslash with the next ones."""
     whole: list[tuple[int, str]] = []
     goes_on = False
     for number, line in lines:
@@ -50,7 +50,7 @@ def joined(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
 
 
 def command_lines(text: str) -> list[tuple[int, str]]:
-    """Where a block shows what is printed, too, commands follow "$ "."""
+    """Returns the commands of a block. If it also shows output, commands follow "$ "."""
     lines = []
     for block in map(joined, code_blocks(text)):
         prompted = any(line.startswith("$ ") for _, line in block)
@@ -59,7 +59,7 @@ def command_lines(text: str) -> list[tuple[int, str]]:
 
 
 def commands_in(text: str) -> list[Command]:
-    """Those of ballast and curl. Left out are those with "...", which are none."""
+    """Returns the commands of ballast and curl, except those with "...", which cannot be run."""
     commands = []
     for number, line in command_lines(text):
         if not re.match(r"(ballast|curl|mpirun|srun) ", line):

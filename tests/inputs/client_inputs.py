@@ -1,4 +1,4 @@
-"""What clients of OpenAI's, vLLM's and llama-server's APIs send."""
+"""Requests as clients of OpenAI's, vLLM's and llama-server's APIs send them."""
 
 import http.client
 import json
@@ -19,7 +19,8 @@ GREEDY = {"temperature": 0, "max_tokens": 4}
 
 
 def force(*tokens: int) -> dict:
-    """Greedy, and the first of these tokens before the second, before any other."""
+    """Returns fields for greedy choice with biases: the first of these tokens is preferred to the second, and both to
+    others."""
     return {"temperature": 0, "logit_bias": {str(token): 100 - 10 * place for place, token in enumerate(tokens)}}
 
 
@@ -274,7 +275,7 @@ def special_stops(case: Case) -> None:
         case.must("streams stop, too", chunks[-1]["choices"][0]["finish_reason"] == "stop")
         answer = chat(case, client, **bias, stop=["<|im_start|>"])
         case.must("and chats", answer["choices"][0]["finish_reason"] == "stop")
-        # a, <|im_start|>, b, c, one after the other: each is penalized once it has come.
+        # The answer is a, <|im_start|>, b, c: each token is penalized after its first occurrence.
         row = {"prompt": [20], "repetition_penalty": 2} | force(A, START, B, C)
         for stop, wanted in (("a<|im_start|>", ""), ("<|im_start|>b", "a"), ("b", "a"), ("ab", ""), ("<|im_start|>bc", "a")):
             choice = complete(case, client, **row, stop=stop)["choices"][0]

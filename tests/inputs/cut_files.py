@@ -26,7 +26,7 @@ def write_safetensors(path: pathlib.Path, tensors: dict[str, tuple[str, list[int
 
 
 def in_type(dtype: str, data: bytes) -> bytes:
-    """F32 in another type."""
+    """Converts F32 to another type."""
     if dtype == "F32":
         return data
     if dtype == "BF16":
@@ -38,7 +38,7 @@ def in_type(dtype: str, data: bytes) -> bytes:
 
 
 def write_model(folder: pathlib.Path, dtype: str, tied: bool, shards: int = 1, hidden: int = 256) -> list[pathlib.Path]:
-    """A Llama with a million weights and a token for every byte; returns its tensor files."""
+    """Writes a Llama with a million weights and a token for every byte; returns its tensor files."""
     fixtures.write_large_model(folder, hidden=hidden, layers=2, mlp=512, vocabulary=448)
     shutil.copy(TOKENIZER, folder / "tokenizer.json")
     words = {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "chat_template": fixtures.CHATML}

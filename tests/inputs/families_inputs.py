@@ -1,4 +1,4 @@
-"""Checkpoints of families that ballast did not know, or of which it took a setting for another."""
+"""Checkpoints of families that ballast did not support, or whose settings it misread."""
 
 import array
 import concurrent.futures
@@ -16,7 +16,8 @@ def verify(case: Case, model, tolerance: float):
 
 
 def completion(client, prompt: str) -> tuple[str, list]:
-    """The text and the log-probabilities of its tokens. Without the bias the model repeats one special token."""
+    """Returns the generated text and the log-probabilities of its tokens. Without the bias the model repeats one
+    special token."""
     body = {"prompt": prompt, "max_tokens": 12, "temperature": 0, "logprobs": 1, "logit_bias": {"1": -100}}
     choice = client.post("/v1/completions", body).json()["choices"][0]
     return choice["text"], choice["logprobs"]["token_logprobs"]

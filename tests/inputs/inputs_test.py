@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files, requests and loads that once broke ballast or another program, each rebuilt as a small input.
+"""Files, requests and loads that once broke ballast or another program, each reproduced as a small input.
 
     inputs_test.py KIND PROGRAM          runs all inputs of tests/inputs/KIND_inputs.py; EMULATOR [OPTION]... PROGRAM also works
     inputs_test.py KIND --only NAME PROGRAM    the inputs whose name contains NAME
@@ -30,7 +30,8 @@ def main() -> int:
     parser.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("program", nargs="+", metavar="WORD", help="of the program's command")
     arguments = parser.parse_args()
-    # Tiny models are all barriers: threads that spin there take minutes on a busy machine, sleeping ones seconds.
+    # With tiny models, threads mostly wait for each other: active waiting takes minutes on a busy machine, sleeping
+    # seconds.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     program = [os.path.abspath(word) if os.path.exists(word) else word for word in arguments.program]
     importlib.import_module(f"{arguments.kind}_inputs")

@@ -1,4 +1,4 @@
-"""Files of models, read and written piece by piece: safetensors, GGUF, tokenizers of both kinds."""
+"""Reads and writes parts of models' files: safetensors, GGUF, tokenizers of both kinds."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4
 
 
 def read_tensors(folder: pathlib.Path) -> dict:
-    """{name: (dtype, shape, bytes)} of a model.safetensors."""
+    """Returns {name: (dtype, shape, bytes)} of a model.safetensors."""
     data = (folder / "model.safetensors").read_bytes()
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8:8 + length])
@@ -71,7 +71,7 @@ class Gguf:
         return self._number(GGUF_FORMATS[kind])
 
     def set_tokenizer(self, tokens: list[str], types: list[int], **ids: int) -> None:
-        """SentencePiece's kind; ids by name: eos=2 is tokenizer.ggml.eos_token_id."""
+        """Sets the fields of a SentencePiece tokenizer; ids by name: eos=2 is tokenizer.ggml.eos_token_id."""
         self.fields |= {"tokenizer.ggml.model": (STRING, "llama"),
                         "tokenizer.ggml.tokens": (ARRAY, (STRING, tokens)),
                         "tokenizer.ggml.token_type": (ARRAY, (I32, types)),
@@ -105,7 +105,7 @@ def _packed(kind: int, value) -> bytes:
 
 def gguf_with_tokenizer(path: pathlib.Path, names: dict[int, str] | None = None, types: dict[int, int] | None = None,
                         **ids: int) -> pathlib.Path:
-    """llama.gguf of tests/data/models with a tokenizer of letters, some tokens renamed, of other types."""
+    """Writes llama.gguf of tests/data/models with a tokenizer of letters; `names` and `types` replace those of tokens."""
     gguf = Gguf(fixtures.MODELS / "llama.gguf")
     tokens = fixtures.SPECIAL + fixtures.CHARACTERS
     tokens += [f"<{i}>" for i in range(67 - len(tokens))]
@@ -119,7 +119,7 @@ def gguf_with_tokenizer(path: pathlib.Path, names: dict[int, str] | None = None,
 
 
 def byte_alphabet() -> dict[int, str]:
-    """GPT-2's characters for bytes."""
+    """Returns GPT-2's characters for bytes."""
     own = [*range(33, 127), *range(161, 173), *range(174, 256)]
     letters = {byte: chr(byte) for byte in own}
     others = [byte for byte in range(256) if byte not in letters]
@@ -130,7 +130,7 @@ TEKKEN_SPECIAL = ["<unk>", "<s>", "</s>", "[INST]"]
 
 
 def write_tekken(folder: pathlib.Path, pattern: str = "[^ ]+| ", specials: list[str] | None = None) -> None:
-    """A tekken.json of all bytes and two words, after four special tokens."""
+    """Writes a tekken.json of all bytes and two words, after four special tokens."""
     specials = specials or TEKKEN_SPECIAL
     words = [bytes([byte]) for byte in range(256)] + [b"ab", b"a b"]
     tekken = {"config": {"pattern": pattern, "num_vocab_tokens": len(words), "version": "v11",
@@ -142,7 +142,7 @@ def write_tekken(folder: pathlib.Path, pattern: str = "[^ ]+| ", specials: list[
 
 
 def byte_level_tokenizer(specials: list[str], words: list[str], cuts: list[dict], merges: list[str]) -> dict:
-    """A tokenizer.json of special tokens, all bytes and some words; <s> goes before a text."""
+    """Returns a tokenizer.json of special tokens, all bytes and some words; <s> is put before a text."""
     vocabulary = [*byte_alphabet_in_order(), *words]
     return {
         "added_tokens": [{"id": i, "content": name, "special": True, "normalized": False}
@@ -167,7 +167,7 @@ def byte_level(cuts: bool) -> dict:
 
 
 def write_tekken_as_json(folder: pathlib.Path, pattern: str, specials: list[str] | None = None) -> None:
-    """The tokenizer.json of the tokens of write_tekken(), which cuts text by `pattern`."""
+    """Writes a tokenizer.json with the tokens of write_tekken(), which splits text by `pattern`."""
     split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
     words = ["ab", f"a{byte_alphabet()[32]}b"]
     tokenizer = byte_level_tokenizer(specials or TEKKEN_SPECIAL, words, [split, byte_level(False)], ["a b"])
@@ -176,7 +176,7 @@ def write_tekken_as_json(folder: pathlib.Path, pattern: str, specials: list[str]
 
 
 def write_byte_level_model(folder: pathlib.Path) -> pathlib.Path:
-    """A Llama with GPT-2's way of cutting text, of which GGUFs can be written."""
+    """Writes a Llama that splits text as GPT-2 does, so that GGUFs of it can be written."""
     fixtures.write_large_model(folder, hidden=32, layers=1, mlp=32, vocabulary=260)
     tokenizer = byte_level_tokenizer(TEKKEN_SPECIAL, [], [byte_level(True)], [])
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))

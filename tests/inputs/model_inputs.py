@@ -1,4 +1,4 @@
-"""Models as they are published: files that ballast refused or read in another way than their makers meant."""
+"""Published models whose files ballast refused or misread."""
 
 import json
 import pathlib
@@ -30,7 +30,7 @@ def refused(case: Case, what: str, *arguments, names: str, **options) -> str:
 
 
 def prompt_of(case: Case, client) -> str:
-    """The prompt of a chat by the model's template, "" when the server refuses it."""
+    """Returns the prompt of a chat by the model's template, or "" if the server refuses it."""
     reply = case.ask(client, "/apply-template", CHAT)
     return reply.json().get("prompt", "") if reply.status == 200 else ""
 
@@ -46,7 +46,7 @@ def pool_last(model: pathlib.Path) -> None:
 
 
 def append_token(model: pathlib.Path, name: str = "<|im_end|>", id_: int = 3) -> None:
-    """The tokenizer's post-processor puts a token after every text."""
+    """Makes the tokenizer's post-processor put a token after every text."""
     tokenizer = json.loads((model / "tokenizer.json").read_text())
     tokenizer["post_processor"]["single"].append({"SpecialToken": {"id": name, "type_id": 0}})
     tokenizer["post_processor"]["special_tokens"][name] = {"id": name, "ids": [id_], "tokens": [name]}
@@ -59,7 +59,7 @@ def vectors(case: Case, model: pathlib.Path, text: str) -> str:
 
 
 def make_bare(model: pathlib.Path, kind: str = "LlamaModel", tied: bool | None = False) -> None:
-    """As the bare model of a family is saved: no head, names without "model."."""
+    """Makes the model a bare one: no head, names without "model."."""
     tensors = model_files.read_tensors(model)
     tensors.pop("lm_head.weight", None)
     tensors.pop("lm_head.bias", None)
@@ -166,8 +166,8 @@ def bare_names_with_tied_head(case: Case) -> None:
 # Generation defaults ------------------------------------------------------------------------------------------------
 
 def long_text(case: Case, model: pathlib.Path) -> tuple[str, int]:
-    """A prompt after which the model generates 12 tokens that end nothing, and the id of the third one or of a later one,
-    the first of its kind."""
+    """Returns a prompt after which the model generates 12 tokens without an end token, and the id of the third one or of
+    a later one that did not occur before."""
     with case.server(model) as client:
         for prompt in ("ab", "b", "x", "the", "in", "er", "q", "zz", "h"):
             body = {"prompt": prompt, "max_tokens": 12, "temperature": 0, "logprobs": 1}
@@ -183,7 +183,7 @@ def long_text(case: Case, model: pathlib.Path) -> tuple[str, int]:
 
 
 def generated(case: Case, client, prompt: str = "ab") -> tuple[str, int, str]:
-    """Text, its tokens and why it ended."""
+    """Returns text, tokens and finish reason."""
     reply = case.ask(client, "/v1/completions", {"prompt": prompt, "max_tokens": 12, "temperature": 0}).json()
     return reply["choices"][0]["text"], reply["usage"]["completion_tokens"], reply["choices"][0]["finish_reason"]
 

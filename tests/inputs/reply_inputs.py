@@ -14,7 +14,7 @@ HARMONY_TEMPLATE = ("{% for m in messages %}{{ '<|start|>' + m.role + ('<|channe
 HARMONY_PROMPT = "<|start|>user<|message|>a<|end|><|start|>assistant"
 HARMONY_REPLY = ("<|channel|>analysis<|message|>hm, 2 < 3<|end|><|start|>assistant<|channel|>final<|message|>yes")
 CHATML_PROMPT = "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"
-# Templates that write the marks of a format somewhere.
+# Templates that contain the marks of a format.
 THINKS = CHATML + "{# <think> </think> #}"
 OPENS = CHATML + "{{ '<think>\\n' }}"
 BRACKETS = CHATML + "{# [THINK] #}"
@@ -22,7 +22,7 @@ BRACKETS = CHATML + "{# [THINK] #}"
 
 def scripted(case: Case, reply: str, template: str = THINKS, prompt: str = CHATML_PROMPT, special=(),
              end: str = "<|im_end|>") -> pathlib.Path:
-    """A model that answers the message "a" with `reply`."""
+    """Writes a model that answers the message "a" with `reply`."""
     model = ScriptedModel(case.work / "model", template, special, end)
     return model.write(reply, len(tokens_of(prompt, model.special)))
 
@@ -32,7 +32,7 @@ def harmony(case: Case, reply: str = HARMONY_REPLY, end: str = "<|return|>") -> 
 
 
 def ask_chat(case: Case, model: pathlib.Path, *options, **fields) -> dict:
-    """The first choice of the answer to the message "a"."""
+    """Returns the first choice of the answer to the message "a"."""
     with case.server(model, *options) as client:
         reply = case.ask(client, "/v1/chat/completions",
                          {"messages": [{"role": "user", "content": "a"}], "temperature": 0, **fields})
@@ -41,7 +41,7 @@ def ask_chat(case: Case, model: pathlib.Path, *options, **fields) -> dict:
 
 
 def ask_stream(case: Case, model: pathlib.Path, **fields) -> tuple[dict, list]:
-    """What the pieces of a stream add up to, by the names in delta, and the tokens in logprobs."""
+    """Returns the joined pieces of a stream, by the names in delta, and the tokens in logprobs."""
     together, tokens = {}, []
     with case.server(model) as client:
         for chunk in client.stream("/v1/chat/completions",
@@ -206,7 +206,7 @@ def stops(case: Case) -> None:
     must_think(case, ask_chat(case, model, stop=["yes"])["message"], "hm, no", "")
 
 
-# Renders only where the earlier answer has its fields.
+# This template renders only if the earlier answer has its fields.
 WANTS_FIELDS = ("{% set answer = messages[1] %}{% if answer.reasoning_content != 'hm' or answer.mood.list[1] != 2 %}"
                 "{{ raise_exception('fields are missing') }}{% endif %}" + CHATML)
 HISTORY = [{"role": "user", "content": "b"},

@@ -1,4 +1,4 @@
-"""Collects the inputs, runs each in a folder of its own, and prints what the program made of it."""
+"""Registers the inputs, runs each in a separate folder, and prints the results."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ INPUTS: list[tuple[str, Callable]] = []
 
 
 class Failure(Exception):
-    """The program did not do what is right for the input."""
+    """The program's result for the input is wrong."""
 
 
 def reported(name: str) -> Callable:
@@ -44,7 +44,7 @@ class Case:
             raise Failure(what)
 
     def model(self, name: str = "llama3", folder: str = "model") -> pathlib.Path:
-        """A copy of a tiny model of tests/data/models, with a tokenizer."""
+        """Returns a copy of a tiny model of tests/data/models, with a tokenizer."""
         path = self.work / folder
         fixtures.copy_model(name, path)
         return path
@@ -63,7 +63,7 @@ class Case:
 
     @contextlib.contextmanager
     def server(self, model: pathlib.Path, *options) -> Iterator[Client]:
-        """A running `ballast serve`, ended with the block; the client has it as .server."""
+        """Runs `ballast serve` for the block; the client has the process as .server."""
         server = Server(self.program, model, *options)
         client = Client(server.port)
         client.server = server

@@ -22,7 +22,7 @@ SCALE = 64.0  # of a position beside a token in the residual stream
 
 
 def tokens_of(text: str, special: Sequence[str]) -> list[str]:
-    """Special tokens, and every other character for itself."""
+    """Returns the tokens of a text: special tokens, and one for each other character."""
     tokens = []
     while text:
         found = next((token for token in special if text.startswith(token)), text[0])
@@ -32,7 +32,7 @@ def tokens_of(text: str, special: Sequence[str]) -> list[str]:
 
 
 class ScriptedModel:
-    """A folder with the model, which writes `reply` and then its end of text."""
+    """A model that generates a given reply and then its end token."""
 
     def __init__(self, folder: pathlib.Path, chat_template: str = CHATML, special: Sequence[str] = (),
                  end: str = "<|im_end|>"):
@@ -45,7 +45,7 @@ class ScriptedModel:
         self._write_config()
 
     def write(self, reply: str, prompt_tokens: int) -> pathlib.Path:
-        """The weights with which the model answers a prompt of so many tokens."""
+        """Writes the weights with which the model answers a prompt of a given number of tokens."""
         script = [self.names.index(token) for token in [*tokens_of(reply, self.special), self.end]]
         size, vocab = POSITIONS, len(self.names)
         tokens, positions = array.array("f", bytes(4 * vocab * size)), array.array("f", bytes(4 * size * size))

@@ -17,7 +17,7 @@ PROMPT = {"prompt": "ab", "max_tokens": 4, "temperature": 0}
 
 
 def resident(process: subprocess.Popen, field: str = "VmHWM") -> int:
-    """Bytes; VmHWM is the most so far."""
+    """Returns a value of /proc in bytes; VmHWM is the maximum so far."""
     for line in pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="ascii").splitlines():
         if line.startswith(field + ":"):
             return int(line.split()[1]) * 1024
@@ -25,7 +25,8 @@ def resident(process: subprocess.Popen, field: str = "VmHWM") -> int:
 
 
 def settle(client: Client) -> int:
-    """Waits until the idle server has measured the machine's memory, forgets the peak of that, and returns what is resident."""
+    """Waits until the idle server has measured the machine's memory, resets the peak, and returns the resident
+    bytes."""
     end = time.monotonic() + PATIENCE
     while "ballast_generation_limit_tokens_per_second" not in client.metrics() and time.monotonic() < end:
         time.sleep(0.1)
@@ -39,7 +40,7 @@ def grows_little(case: Case, process: subprocess.Popen, most: float) -> None:
 
 
 def long_model(case: Case, tokens: int = 100_000) -> pathlib.Path:
-    """The tiny model, with room for long prompts."""
+    """Writes the tiny model with a context for long prompts."""
     model = case.model()
     edit_json(model / "config.json", max_position_embeddings=tokens, rope_scaling=...)
     return model
@@ -201,7 +202,7 @@ def unread_log(case: Case) -> None:
                 text += os.read(reading, 4096)
             events = [json.loads(line) for line in text.splitlines()]
             client = Client(next(event["port"] for event in events if event["event"] == "listening"))
-            # Nobody reads from here on. A pipe takes 64 KB, about 400 lines; the rest waits, or is dropped.
+            # The log is not read from here on. A pipe holds 64 KB, about 400 lines; further lines wait, or are dropped.
             connection = socket.create_connection(("127.0.0.1", client.port), timeout=20)
             request = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
             answered = 0

@@ -1,4 +1,4 @@
-"""The program itself: model files that are cut off while they are in use, messages, tables."""
+"""Inputs of the program itself: model files that are truncated while they are in use, messages, tables."""
 
 import itertools
 import os
@@ -19,7 +19,7 @@ def reports_cut(log: str, file: pathlib.Path) -> bool:
 
 
 def cut_while_served(case: Case, model: pathlib.Path, file: pathlib.Path, *options) -> None:
-    """An answer before; after the cut the same one, from a copy in memory, or a line and exit code 1."""
+    """Checks an answer before the cut; after it the same answer, from a copy in memory, or one line and exit code 1."""
     with case.server(model, *options) as client:
         before = client.post("/v1/completions", ASKED).json()["choices"][0]["text"]
         os.truncate(file, file.stat().st_size // 2)
@@ -58,7 +58,7 @@ def jobs(model: pathlib.Path, work: pathlib.Path, converts: bool, gguf: bool) ->
 
 def cut_while_used(case: Case, model: pathlib.Path, file: pathlib.Path, converts: bool = True, gguf: bool = True,
                    options=()) -> None:
-    """Each command with the file cut at its beginning, in the middle and near its end, soon and later."""
+    """Runs each command with the file cut at its beginning, in the middle and near its end, early and late."""
     whole = file.read_bytes()
     cuts = itertools.cycle(itertools.product((0, len(whole) // 2, len(whole) - 1), (0, 0.03)))
     outcomes = {}
@@ -188,7 +188,7 @@ def cut_mixture_on_disk(case: Case) -> None:
 
 
 def smollm_shapes(case: Case) -> pathlib.Path:
-    """One layer with matrices as SmolLM2-135M has them: 576 columns, which 128 does not divide."""
+    """Writes a model of one layer with SmolLM2-135M's shapes: 576 columns, which 128 does not divide."""
     fixtures.write_large_model(case.work / "model", hidden=576, layers=1, mlp=1536, heads=9, kv_heads=3)
     return case.work / "model"
 

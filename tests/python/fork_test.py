@@ -27,7 +27,7 @@ class Forks(WithModel):
         cls.addClassCleanup(ballast.use_processor, threads=os.cpu_count())
 
     def child(self, body) -> str:
-        """What body() returns in a process that was forked: "" where it raises nothing."""
+        """Runs body() in a forked process and returns its error, or "" if there is none."""
         read, write = os.pipe()
         process = os.fork()
         if process == 0:
@@ -140,7 +140,7 @@ else:
 
 
 class CutFiles(WithModel):
-    """A model's file that is cut off is an Error, and another's signals stay its own."""
+    """A truncated model file gives an Error, and other signals reach their handlers."""
 
     def test_an_error_names_the_file(self):
         large = self.place / "large"

@@ -1,4 +1,4 @@
-"""Ctrl-C ends what runs, and the program is there."""
+"""Ctrl-C ends jobs, and the program is part of the package."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ class Interrupts(WithModel):
         fixtures.write_large_model(cls.large)
 
     def interrupted(self, call: str) -> None:
-        """Seconds from Ctrl-C to the end."""
+        """Checks that Ctrl-C ends the call within seconds."""
         child = subprocess.Popen([sys.executable, "-c", JOB.format(call=call)], stdout=subprocess.PIPE, text=True)
         self.addCleanup(child.kill)
         child.stdout.readline()

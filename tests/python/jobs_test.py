@@ -1,4 +1,4 @@
-"""Jobs give what the program gives, and refuse what it refuses."""
+"""Jobs have the results and the errors of the program."""
 
 import contextlib
 import dataclasses
@@ -65,7 +65,7 @@ class Jobs(WithModel):
         self.assertLessEqual(figures.in_memory, figures.experts)
 
     def test_what_is_not_said_of_the_processor_stays(self):
-        """In a process of its own: this one goes on."""
+        """Runs in a separate process, because this one must continue."""
         code = ("import ballast\nballast.use_processor(threads=1)\nballast.use_processor(engine='ballast')\n"
                 "result = ballast.benchmark({!r}, prompt=8, generate=0, repetitions=1)\nprint(result.machine.threads)")
         run = subprocess.run([sys.executable, "-c", code.format(str(self.model))], capture_output=True, text=True)

@@ -1,4 +1,5 @@
-"""The evaluation harness's requests, against the model's own logits and, where torch is, against the harness's hf."""
+"""Compares the evaluation harness's results with the model's logits and, if torch is installed, with the harness's
+hf."""
 
 import json
 import os
@@ -133,7 +134,7 @@ class Interrupts(WithModel):
         self.done = 0
 
     def interrupt(self, *_):
-        """As a hook of results: Ctrl-C at the first."""
+        """A hook of results that sends Ctrl-C at the first one."""
         self.done += 1
         if self.done == 1:
             signal.raise_signal(signal.SIGINT)

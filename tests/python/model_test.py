@@ -252,7 +252,7 @@ class Streams(WithModel):
         self.assertLess(len(stream.result.ids), options["max_tokens"])
 
     def long_model(self):
-        """A model whose texts have no end, because its cache rolls."""
+        """Returns a model whose texts never end, because its cache is rolling."""
         return self.llama, {"max_tokens": 10_000_000, "ignore_eos": True, "draft_tokens": 0, "window": 20, "sinks": 4}
 
     def test_forgotten_streams_leave_no_threads_and_no_memory(self):

@@ -1,4 +1,4 @@
-"""What the tests of the package share: models of tests/data/models with a tokenizer, texts, and the program."""
+"""Shared by the tests of the package: models of tests/data/models with a tokenizer, texts, and the program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROGRAM = os.environ.get("BALLAST_PROGRAM")
 
 
 def program_json(*arguments: object) -> dict:
-    """What the program prints with --json."""
+    """Returns the program's output with --json."""
     if PROGRAM is None:
         raise unittest.SkipTest("BALLAST_PROGRAM is not set")
     command = [PROGRAM, *map(str, arguments), "--json"]
@@ -32,7 +32,7 @@ def program_json(*arguments: object) -> dict:
 
 
 def require(module: str) -> types.ModuleType:
-    """It, or the test is skipped."""
+    """Returns the module; skips the test if it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -40,7 +40,7 @@ def require(module: str) -> types.ModuleType:
 
 
 class WithModel(unittest.TestCase):
-    """A folder with the model llama3, expected logits, and two texts."""
+    """A test with a folder that has the model llama3, expected logits, and two texts."""
 
     @classmethod
     def setUpClass(cls) -> None:

@@ -1,4 +1,4 @@
-"""Models of transformers are converted as their files are."""
+"""Models of transformers in memory are converted like their files."""
 
 import shutil
 import unittest
@@ -15,7 +15,7 @@ except ImportError:
 
 
 class FileTokenizer:
-    """Saves itself as one of transformers does; that would not read the tiny model's."""
+    """A tokenizer with transformers' interface of saving; transformers itself cannot read the tiny model's."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -48,7 +48,7 @@ class Transformers(WithModel):
         np.testing.assert_allclose(ours.activations(ids, 1), hidden[1][0].numpy(), atol=1e-4)
 
     def test_what_was_interrupted_goes_on(self):
-        """Regression: such a model is saved to new files for each call, whose times were in the key."""
+        """Regression: the key of progress had the times of the files to which such a model is saved for each call."""
         model = AutoModelForCausalLM.from_pretrained(self.model, dtype=torch.bfloat16)
         tokenizer = FileTokenizer(self.model)
         statistics = ballast.calibrate(self.model, text=self.calibration, samples=2, length=32)

@@ -17,7 +17,7 @@ NOTEBOOK = pathlib.Path(__file__).resolve().parents[2] / "docs" / "tutorial.ipyn
 
 
 def with_parameters(notebook, **values):
-    """Sets them in the cell that is tagged as that of the parameters."""
+    """Sets parameters in the cell that is tagged for them."""
     (cell,) = [cell for cell in notebook["cells"] if "parameters" in cell["metadata"].get("tags", ())]
     given = "".join(f"\n{name} = {value!r}" for name, value in values.items())
     cell["source"] = "".join(cell["source"]) + given

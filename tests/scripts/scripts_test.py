@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The scripts of the tree: what they find out before they build, and what they keep from one run to the next."""
+"""Tests the scripts: their checks before a build, and the folders that they reuse."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FUNCTIONS = ROOT / "scripts" / "functions"
-# Commands that leave before they have read all; what writes to them ends by SIGPIPE.
+# Commands that end before they have read all input, which ends their writer by SIGPIPE.
 EARLY_LEAVER = re.compile(r"\|&?\s*(?:[ef]?grep\s(?:\S+\s)*?(?:-\w*[qm]\w*|--quiet|--max-count\S*)(?:\s|$)|head(?:\s|$)"
                           r"|sed\s[^|]*(?<![\w/])\d*q['\";]|awk\s[^|]*\bexit\b)")
 
@@ -26,7 +26,7 @@ def scripts() -> list[pathlib.Path]:
 
 
 class Fakes(unittest.TestCase):
-    """Programs of a test in front of the machine's, and Bash that sources the scripts' functions."""
+    """Fake programs that take precedence over the machine's, and Bash with the scripts' functions."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -73,7 +73,7 @@ class Pipes(unittest.TestCase):
 
 
 class Libraries(Fakes):
-    """A Debian 12 with Debian 13's C library is found out each time, however much apt-cache prints."""
+    """A Debian 12 with Debian 13's C library is always detected, for any length of apt-cache's output."""
 
     def printed(self, first: str) -> None:
         self.fake("apt-cache", f"echo ' libc6-dev | 2.36 | http://deb.debian.org/debian {first}/main'\n"
@@ -113,7 +113,7 @@ class Libraries(Fakes):
 
 
 class Kept(Fakes):
-    """A folder that is kept knows what it was made from."""
+    """A reused folder records what it was made from."""
 
     def test_another_make_begins_anew(self):
         make = ("if is_made_from kept '{what}'; then echo kept; else mkdir kept; touch kept/{what}; "

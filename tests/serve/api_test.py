@@ -44,13 +44,13 @@ CHECKS = []
 
 
 def check(function):
-    """Collects the checks in their order."""
+    """Registers a check; checks run in this order."""
     CHECKS.append(function)
     return function
 
 
 class Api(Suite):
-    """Checks, and short words for what they ask."""
+    """Checks, and short functions for requests."""
 
     def __init__(self, program: list[str], work: pathlib.Path, model: pathlib.Path):
         super().__init__(program, work, renew=False)
@@ -83,7 +83,7 @@ class Api(Suite):
         return self.answer("/tokenize", {"prompt": text, "add_special_tokens": special})["tokens"]
 
     def ids(self, names: list[str]) -> list[int]:
-        """Of tokens as log-probabilities name them; no two tokens of this vocabulary have the same text."""
+        """Returns ids for the tokens of log-probabilities; no two tokens of this vocabulary have the same text."""
         by_text = {name.replace("▁", " "): token for name, token in self.vocabulary.items()}
         return [by_text[name] for name in names]
 
@@ -318,7 +318,7 @@ def check_prompt_cache(api: Api) -> None:
 
 
 def scored(api: Api, prompt, **fields) -> dict:
-    """As lm-evaluation-harness asks."""
+    """Sends a request like lm-evaluation-harness."""
     body = {"model": api.name, "prompt": prompt, "temperature": 0, "max_tokens": 1, "logprobs": 1, "seed": 1234,
             "echo": True}
     return api.answer("/v1/completions", body | fields)
@@ -352,7 +352,7 @@ def check_scores(api: Api) -> None:
     text = scored(api, TEXT)["choices"][0]["logprobs"]
     api.same("a text is scored like its ids", text, answer["choices"][0]["logprobs"])
     joined = scored(api, TEXT)["choices"][0]["text"]
-    # The start token is no text, and the first word may have lost its space.
+    # The start token has no text, and the first word may have lost its space.
     api.same("offsets are where the tokens begin", [joined[start:start + len(token)] for token, start in
                                                     list(zip(text["tokens"], text["text_offset"]))[2:]],
              text["tokens"][2:])
@@ -479,7 +479,7 @@ def check_embeddings(api: Api) -> None:
 
 @check
 def check_completion_stream(api: Api) -> None:
-    # Random tokens are parts of characters, too, which come together over several pieces.
+    # Random tokens may be parts of characters, which are completed over several pieces.
     for fields in ({}, {"n": 2, "temperature": 1, "seed": 3}, {"echo": True}, {"logprobs": 2},
                    {"logprobs": 1, "temperature": 2, "seed": 5, "max_tokens": 60}):
         body = {"model": api.name, "prompt": TEXT, "max_tokens": 12, "temperature": 0, "logit_bias": NO_SPECIAL}
@@ -758,7 +758,7 @@ def check_crowd(api: Api) -> None:
 
 
 def settles(client: Client, seconds: float = 30) -> bool:
-    """Whether soon no request is running."""
+    """Waits a moment and returns whether no request is running."""
     deadline = time.monotonic() + seconds
     while client.metrics()["ballast_num_requests_running"] > 0:
         if time.monotonic() > deadline:
@@ -784,13 +784,13 @@ def serving(api: Api, model: pathlib.Path, *options):
 
 
 def under_way(client: Client) -> float:
-    """Requests that were accepted: the first piece of a chat comes before the engine has begun."""
+    """Returns the number of accepted requests: the first piece of a chat is sent before the engine has begun."""
     metrics = client.metrics()
     return metrics["ballast_num_requests_running"] + metrics["ballast_num_requests_waiting"]
 
 
 def slow_model(api: Api) -> pathlib.Path:
-    """Large enough for its answers to be interrupted."""
+    """Writes a model that is large enough for its answers to be interrupted."""
     folder = api.work / "slow"
     if not folder.exists():
         fixtures.write_large_model(folder)
@@ -800,7 +800,7 @@ def slow_model(api: Api) -> pathlib.Path:
 
 @check
 def check_disconnects(api: Api) -> None:
-    # To their end they would take far longer than a server may take to notice.
+    # They run far longer than a server may take to notice a disconnection.
     long = {"prompt": TEXT, "max_tokens": LONG_CONTEXT - 200, "temperature": 1, "seed": 1, "ignore_eos": True}
     chat = {"messages": CHAT, "max_completion_tokens": LONG_CONTEXT - 200, "temperature": 1, "ignore_eos": True}
     with serving(api, slow_model(api)) as server:
@@ -926,7 +926,7 @@ def lengthen(model: pathlib.Path, context: int = CONTEXT) -> None:
 
 
 def say_vectors(model: pathlib.Path) -> None:
-    """As sentence-transformers does: a text's vector is of its last token, of length 1."""
+    """Configures vectors as sentence-transformers does: that of the last token, with length 1."""
     kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
     modules = [{"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
                for i, (path, kind) in enumerate(kinds.items())]
@@ -936,7 +936,7 @@ def say_vectors(model: pathlib.Path) -> None:
 
 
 def start_slow_heads(api: Api) -> list[socket.socket]:
-    """Requests that never come to an end; the server must give up on them while the other checks run."""
+    """Sends requests that never end; the server must give up on them while the other checks run."""
     sockets = []
     for data in (b"POST /v1/completions HT", b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
                  b"application/json\r\nContent-Length: 100\r\n\r\n{"):
@@ -995,7 +995,8 @@ def main() -> int:
     *program, model = arguments.words
     if not program:
         parser.error("PROGRAM and MODEL are needed")
-    # Tiny models are all barriers: threads that spin there take minutes on a busy machine, sleeping ones seconds.
+    # With tiny models, threads mostly wait for each other: active waiting takes minutes on a busy machine, sleeping
+    # seconds.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     with tempfile.TemporaryDirectory() as work:
         program = [os.path.abspath(word) if os.path.exists(word) else word for word in program]

@@ -39,7 +39,7 @@ WIDTHS = (400, 768, 1200, 1600)
 SCHEMES = ("light", "dark")
 SECONDS = 60  # for anything that a server does
 
-# Keeps what the page asks for, and the lengths that the last answer has had.
+# Records the page's requests, and the lengths of the last answer over time.
 WATCH = """
 window.sentBodies = [];
 const plainFetch = window.fetch;
@@ -54,7 +54,7 @@ new MutationObserver(() => {
 }).observe(document.getElementById("messages"), {childList: true, subtree: true});
 """
 
-# What sticks out to the right of the window, but for what is scrolled or cut off inside.
+# Finds elements that extend beyond the right edge of the window, except scrolled or clipped ones.
 STICKING_OUT = """
 const cut = (element) => {
   for (let up = element.parentElement; up; up = up.parentElement) {
@@ -75,7 +75,7 @@ return names;
 
 
 class Page:
-    """What a user can do."""
+    """The actions of a user."""
 
     def __init__(self, driver, url: str, key: str | None, screenshots: pathlib.Path | None):
         self.driver, self.url, self.key, self.screenshots = driver, url, key, screenshots
@@ -281,7 +281,7 @@ def check_nothing_scrolls_sideways(page: Page):
 
 
 def check_console_is_silent(page: Page):
-    # Answers of 4xx were asked for: a wrong option, no key, and an optional endpoint.
+    # Expected answers of 4xx are left out: a wrong option, no key, and an optional endpoint.
     loud = [entry["message"] for entry in page.driver.get_log("browser")
             if entry["level"] in ("SEVERE", "WARNING") and "responded with a status of 4" not in entry["message"]]
     assert not loud, "\n".join(loud)
@@ -323,7 +323,7 @@ def run_checks(page: Page) -> int:
 
 
 def write_random_model(folder: pathlib.Path) -> None:
-    """A model that never ends its answers, and is large enough that they can be stopped."""
+    """Writes a model that never ends its answers, and is large enough that they can be stopped."""
     fixtures.write_large_model(folder, hidden=640, layers=10, mlp=1792)
     config = json.loads((folder / "config.json").read_text())
     config.pop("eos_token_id", None)

@@ -1,4 +1,4 @@
-"""`ballast serve` as a process, and a client that asks it over its socket."""
+"""`ballast serve` as a process, and a client for its socket."""
 
 import collections
 import contextlib
@@ -69,7 +69,7 @@ class Reply:
 
 
 class Stream:
-    """Server-sent events as they come."""
+    """Server-sent events in the order of arrival."""
 
     def __init__(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse):
         self.connection = connection
@@ -79,7 +79,7 @@ class Stream:
         self.done = False
 
     def __iter__(self):
-        """The chunks up to [DONE]; comments, which keep connections alive, are left out."""
+        """Yields the chunks up to [DONE], without comments, which keep connections alive."""
         for line in self.response:
             if not line.startswith(b"data: "):
                 continue
@@ -90,7 +90,7 @@ class Stream:
                 yield json.loads(data)
 
     def close(self) -> None:
-        """Without reading to the end: the server is to notice."""
+        """Disconnects without reading to the end, which the server must notice."""
         self.response.close()
         self.connection.close()
 
@@ -101,7 +101,7 @@ class Client:
         self.headers = {"Authorization": f"Bearer {key}"} if key is not None else {}
 
     def send(self, method: str, path: str, body=None, headers=None) -> tuple:
-        """The connection and the response, not yet read. `body`: bytes as they are, anything else as JSON."""
+        """Returns the connection and the unread response. `body`: bytes unchanged, anything else as JSON."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         sent = dict(self.headers)
         if body is not None and not isinstance(body, bytes):
@@ -129,7 +129,7 @@ class Client:
         return Stream(*self.send("POST", path, body | {"stream": True}))
 
     def raw(self, data: bytes) -> bytes:
-        """What comes back for these bytes until the server closes, or is silent for 30 seconds."""
+        """Returns the reply to these bytes until the server closes the connection, or is silent for 30 seconds."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
             answer = b""
             with contextlib.suppress(OSError):
@@ -139,7 +139,7 @@ class Client:
             return answer
 
     def metrics(self) -> dict[str, float]:
-        """Name -> value, summed over labels."""
+        """Returns values by name, summed over labels."""
         values = collections.defaultdict(float)
         for line in self.get("/metrics").body.decode().splitlines():
             if line and not line.startswith("#"):

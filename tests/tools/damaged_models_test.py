@@ -31,7 +31,7 @@ def cut(rng: random.Random, data: bytes) -> bytes:
 
 def change_byte(rng: random.Random, data: bytes) -> bytes:
     changed = bytearray(data)
-    # The beginning says what the rest is.
+    # The beginning of a file describes the rest, so it is damaged more often.
     changed[rng.randrange(len(data) if rng.random() < 0.3 else min(len(data), 4096))] ^= rng.randrange(1, 256)
     return bytes(changed)
 
@@ -62,7 +62,7 @@ def reading(arguments: argparse.Namespace, model: pathlib.Path, copy: pathlib.Pa
     by = arguments.by or (
         "verify" if expected_of(model).exists() else "embed" if (model / "modules.json").exists() else "run")
     options = {
-        # Only the shape is of interest: what a flipped bit did to a weight is not.
+        # Only shapes matter here, not the effect of a flipped bit on a weight.
         "verify": ["--expected", str(expected_of(model)), "--tolerance", "1e30"],
         "embed": ["--text", str(folder / "text.txt"), "-o", str(folder / "out.npy"), "--force"],
         "run": ["-p", "a", "-n", "2"],
@@ -74,7 +74,7 @@ def reading(arguments: argparse.Namespace, model: pathlib.Path, copy: pathlib.Pa
 def damaged(
     rng: random.Random, model: pathlib.Path, folder: pathlib.Path, only: str | None
 ) -> tuple[pathlib.Path, str]:
-    """A damaged copy in `folder`, and what was done to it."""
+    """Returns a damaged copy in `folder`, and a description of the damage."""
     copy = folder / model.name
     if model.is_dir():
         shutil.rmtree(copy, ignore_errors=True)

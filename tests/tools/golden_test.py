@@ -47,9 +47,10 @@ def main() -> int:
     if arguments.compare:
         return manifest.compare(*map(pathlib.Path, arguments.words))
 
-    # Tiny models are all barriers: threads that spin there take minutes on a busy machine, sleeping ones seconds.
+    # With tiny models, threads mostly wait for each other: active waiting takes minutes on a busy machine, sleeping
+    # seconds.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    # Who starts this in the background may have it ignore interrupts, and what it starts would, too.
+    # A shell that starts this in the background may make it ignore interrupts, and child processes would, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as work:
         if arguments.manifest:
@@ -60,7 +61,7 @@ def main() -> int:
 
 
 def absolute(program: list[str]) -> list[str]:
-    """Runs happen in another directory."""
+    """Returns an absolute path, because runs happen in another directory."""
     return [os.path.abspath(word) if os.path.exists(word) else word for word in program]
 
 

@@ -16,7 +16,7 @@ import tempfile
 SHELLS = ("bash", "zsh", "fish")
 OPTION = re.compile(r"^  ((?:-\w,)?--[\w-]+(?:,--[\w-]+)*|-\w)", re.M)
 
-# Completes the words after `--` and prints what is offered.
+# Completes the words after `--` and prints the offered completions.
 COMPLETE = """
 source "$1"
 shift
@@ -43,12 +43,12 @@ def output(*words) -> str:
 
 
 def options_of(text: str) -> list[str]:
-    """All names of all options of a --help."""
+    """Returns all names of all options of a --help."""
     return [name for match in OPTION.finditer(text) for name in match.group(1).split(",")]
 
 
 def helps_of(program: list[str]) -> dict[str, str]:
-    """--help of the program ("") and of its commands, by name."""
+    """Returns the --help of the program ("") and of its commands, by name."""
     text = output(*program, "--help")
     section = re.search(r"^Subcommands:\n((?:  .*\n)+)", text, re.M).group(1)
     helps = {"": text}
@@ -96,7 +96,7 @@ def check_bash(script: pathlib.Path, helps: dict[str, str]) -> None:
 
 
 def check_text(shell: str, script: str, helps: dict[str, str]) -> None:
-    """Of shells that may not be here: all names are in the script."""
+    """Checks that all names are in the script, for shells that may not be installed."""
     for command, text in helps.items():
         for option in options_of(text):
             pattern = rf"[\s)*']{re.escape(option)}\[" if shell == "zsh" else \

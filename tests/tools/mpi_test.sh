@@ -16,9 +16,9 @@ fail() {
   failures=$((failures + 1))
 }
 
-# A container has neither an agent to start ranks through nor more cores than it says; root must mean it. MPI's modules
-# keep memory to the end and are unloaded before leaks are looked for, so that no list could except them by name; the same
-# jobs on one rank, here and in the other tests, look for ours.
+# A container has no agent that starts ranks, and may have fewer cores than ranks; root must confirm its intention.
+# MPI's modules keep memory to the end and are unloaded before leaks are searched, so that no list can except them by
+# name; the same jobs on one rank, here and in other tests, find leaks of ballast.
 ranks() {
   count=$1
   shift
@@ -37,7 +37,7 @@ for count in 2 3 4 8; do
 done
 [ "$(find . -name '.*.resume*' | wc -l)" -eq 0 ] || fail "saved progress is left behind"
 
-# Conversions: with formats chosen, the same bytes.
+# Conversions with chosen formats give the same bytes.
 size=$("$program" inspect "$model" --json | sed 's/.*"file_bytes":\([0-9]*\).*/\1/')
 for flags in "--scheme w4a8" "--scheme w4a16 --target-size $((size * 3 / 5))" "--scheme w4a8 --target-size $((size * 3 / 5))"; do
   rm -rf conv-*
@@ -52,7 +52,7 @@ ranks 2 convert "$model" -o conv-few --stats one.stats --samples 3 && fail "too 
 [ "$(grep -c '^ballast: samples: 3 are too few' err)" -eq 1 ] || fail "too few samples are not told once"
 [ "$(find . -name '.conv*' | wc -l)" -eq 0 ] || fail "a conversion leaves saved progress behind"
 
-# Evaluations and sweeps: the same figures. A rank more than chunks has nothing to do.
+# Evaluations and sweeps give the same figures. With more ranks than chunks, one has nothing to do.
 python3 - "$(basename "$model")" <<END || exit 1
 import pathlib, sys
 sys.path.insert(0, "$tools")
@@ -85,7 +85,7 @@ ranks 2 inspect "$model"
 [ $? -eq 2 ] || fail "inspect under mpirun is not wrong usage"
 [ "$(grep -c '^ballast: inspect runs as one process' err)" -eq 1 ] || fail "inspect under mpirun is not told once"
 
-# Killed in the middle, all ranks go on together. Each tells its process id first.
+# After a kill in the middle all ranks resume together. Each prints its process id first.
 ranks 2 calibrate "$model" -o two.stats --samples 64 --length 64 || fail "2 ranks"
 cat >telling <<END
 #!/bin/sh

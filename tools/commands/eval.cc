@@ -21,7 +21,7 @@
 namespace ballast::tools {
 namespace {
 
-// More than anyone reads.
+// Longer lists are of no use.
 constexpr std::uint64_t kMostWorst = 100'000;
 
 struct EvalFlags {

@@ -30,7 +30,7 @@ void use_processor(const JobFlags& flags);
 /// Applies all flags except those of threads, for a program that has its own threads.
 void use_instructions(const JobFlags& flags);
 
-/// Returns what --engine and --bf16 ask for. Throws Error where this machine has no such thing.
+/// Returns the options of --engine and --bf16. Throws Error if this machine does not support them.
 ComputeOptions compute_options(const JobFlags& flags);
 void add_quiet_flag(CLI::App& command, JobFlags& flags);
 

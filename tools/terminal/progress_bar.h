@@ -28,7 +28,7 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// `done` of `total` steps of `stage` are complete; see ballast::Progress.
+  /// Shows that `done` of `total` steps of `stage` are complete; see ballast::Progress.
   void update(std::string_view stage, std::size_t done, std::size_t total);
 
  private:

@@ -17,13 +17,13 @@ class Table {
     Align align = Align::kLeft;
   };
 
-  /// The line of titles is left out if all are empty.
+  /// The line of titles is omitted if all titles are empty.
   explicit Table(std::vector<Column> columns);
 
-  /// One cell per column.
+  /// Adds a row with one cell per column.
   void add_row(std::vector<std::string> cells);
 
-  /// All lines, each ended by a newline and without trailing spaces.
+  /// Returns all lines, each ended by a newline and without trailing spaces.
   std::string text() const;
 
  private:

@@ -1,4 +1,4 @@
-"""calibrate: the page, the object, the statistics file and the report."""
+"""Checks of calibrate: output, --json, the statistics file and the report."""
 
 import json
 import re
@@ -77,7 +77,7 @@ def check_page(suite: Suite) -> None:
                ["again.stats", "quiet.stats", "report.html"])
 
 
-# Threads and instruction sets add in another order.
+# Threads and instruction sets change the order of sums.
 def figures_apart(text: str) -> str:
     return re.sub(r"(\d\.\d)\d+", r"\1", text)
 
@@ -93,7 +93,7 @@ def check_sampled_text(suite: Suite) -> None:
 def check_existing_output(suite: Suite) -> None:
     (suite.work / "kept").write_text("precious")
     for flags in (["-o", "kept"], ["-o", "new", "--report", "kept"]):
-        # Said before any work: even of a model that is not there.
+        # This is checked before any work, even for a model that does not exist.
         run = suite.run("calibrate", "missing-model", *flags)
         suite.check(f"calibrate {' '.join(flags)} refuses to replace a file",
                     run.code == 1 and run.out == "" and run.err ==

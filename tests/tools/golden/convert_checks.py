@@ -1,4 +1,4 @@
-"""convert: what it prints and what it writes, the written files read without ballast."""
+"""Checks of convert: its output and its files, which are read without ballast."""
 
 import json
 import platform
@@ -9,7 +9,8 @@ from golden import fixtures, safetensors, shapes
 from golden.suite import PROGRESS, Suite
 
 TEXT = ("--text", "calibration.txt")
-# Statistics have no part in these bytes, only products, sums in F64 and rounding: each instruction set writes the same.
+# These bytes do not depend on statistics, only on products, sums in F64 and rounding: they are the same for each
+# instruction set.
 INDEPENDENT = {
     "f32": ["--scheme", "f32"],
     "f32 rotated": ["--scheme", "f32", "--equalize", "--rotate", "--rotate-values", "--untie-head"],
@@ -25,7 +26,7 @@ FLOAT_FIELDS = {"dtype", "torch_dtype", "tie_word_embeddings"}
 
 
 def written_config(suite: Suite, model: str, folder: str) -> dict:
-    """What the conversion added to config.json; the original's fields must be there as they were."""
+    """Returns the fields that the conversion added to config.json; the original's fields must be unchanged."""
     original = json.loads((suite.work / model / "config.json").read_text())
     config = json.loads((suite.work / folder / "config.json").read_text())
     added = {name: config.pop(name, None) for name in ("ballast", "quantization_config")}
@@ -49,7 +50,7 @@ def check_files(suite: Suite, model: str, folder: str) -> None:
 
 
 def check_independent(suite: Suite) -> None:
-    # Other processors may fuse a product with a sum; there, names, types and shapes are compared.
+    # Other processors may fuse products with sums, so only names, types and shapes are compared there.
     exact = platform.machine() == "x86_64" and len(suite.program) == 1
     recipes = {}
     for model in fixtures.FAMILIES:
@@ -73,7 +74,7 @@ def without_hashes(text: str) -> str:
 
 
 def check_exact_passes(suite: Suite) -> None:
-    """After check_independent."""
+    """Must run after check_independent."""
     for model in fixtures.FAMILIES:
         for folder in (f"{model}-f32", f"{model}-f32-rotated"):
             run = suite.run("verify", folder, "--expected", f"{model}.expected.safetensors", "--json")
@@ -90,7 +91,7 @@ def check_calibrated(suite: Suite) -> None:
             check_files(suite, model, folder)
             check_report(suite, folder, report, sized=False)
             told[scheme] = written_config(suite, model, folder)
-            # Which columns stay in 16 bits, the statistics say.
+            # The statistics determine which columns stay in 16 bits.
             told[scheme]["tensors"] = {tensor: kind for tensor, kind in
                                      safetensors.structure(suite.work / folder / "model.safetensors", False).items()
                                      if ".outlier_" not in tensor}
@@ -122,7 +123,7 @@ def check_sizes(suite: Suite) -> None:
             suite.check(f"{folder} has at most the size asked for, and most of it",
                         0.9 * size < report["bytes_after"] <= size, f"{report['bytes_after']} bytes of {size}")
             config = written_config(suite, model, folder)["quantization_config"]
-            # A table of positions is no matrix that something is multiplied with: it has the embedding's format.
+            # A table of positions is not multiplied: it has the embedding's format.
             suite.check(f"{folder}: the chosen formats have 8-bit scales", all(
                 re.fullmatch(r"(int8|nl[4567])-g(32|64|128)-s8", format) for module, format in
                 config["tensors"].items() if not module.endswith("wpe")), config)
@@ -141,7 +142,7 @@ def check_sizes(suite: Suite) -> None:
 
 
 def check_written_format(suite: Suite) -> None:
-    """After check_calibrated and check_sizes: docs/format.md, to the shape."""
+    """Must run after check_calibrated and check_sizes: tensors have the types and shapes of docs/format.md."""
     for model in DETAILED:
         plain = safetensors.read(suite.work / f"{model}-bf16-unfolded" / "model.safetensors")[1]
         sized = SIZED if model in WITH_SIZES else ()
@@ -200,7 +201,7 @@ def check_page(suite: Suite) -> None:
 
 
 def check_inspection(suite: Suite) -> None:
-    """After check_page."""
+    """Must run after check_page."""
     told = suite.json("inspect", "page", shape=shapes.INSPECT)
     suite.same("inspect tells the recipe of a written model", told["recipe"],
                json.loads(suite.bytes_of("page/recipe.json")))
@@ -213,7 +214,7 @@ def check_inspection(suite: Suite) -> None:
 
 
 def check_gguf(suite: Suite) -> None:
-    """Of a model without tokenizer: that of the other fixtures has no place in a GGUF."""
+    """Uses a model without a tokenizer, because a GGUF cannot hold that of the other fixtures."""
     (suite.work / "untold").mkdir()
     for name in ("config.json", "model.safetensors"):
         shutil.copy(suite.work / "llama" / name, suite.work / "untold" / name)
@@ -242,7 +243,7 @@ def check_gguf(suite: Suite) -> None:
 
 
 def check_export(suite: Suite) -> None:
-    """What convert wrote goes to another program's files as it is, or not at all."""
+    """Converted models are exported without changes, or refused."""
     suite.succeeds("convert", "untold", "--scheme", "bf16", "-o", "own", "-q")
     report = suite.json("export", "own", "--to", "gguf", "-o", "exported.gguf", shape=shapes.CONVERT)
     suite.same("the size told of an export is the file's", report["bytes_after"],

@@ -1,4 +1,4 @@
-"""eval: chunks, streams, multiple choice and vectors, as it is and against a reference; embed."""
+"""Checks of eval: chunks, streams, multiple choice and vectors, with and without a reference; and of embed."""
 
 import json
 import re
@@ -93,7 +93,7 @@ def check_choices(suite: Suite) -> None:
 
 
 def write_lines(suite: Suite) -> int:
-    """The text's words, five in a line; returns how many lines that are."""
+    """Writes the text's words, five per line; returns the number of lines."""
     words = (suite.work / "text.txt").read_text().split()[:60]
     lines = [" ".join(words[i:i + 5]) for i in range(0, len(words), 5)]
     (suite.work / "lines.txt").write_text("\n".join(lines) + "\n")

@@ -1,4 +1,4 @@
-"""Bad input: exit code 1, one line that names the file, nothing half-written, what was there kept."""
+"""Checks of bad input: exit code 1, one line that names the file, no partial files, existing files unchanged."""
 
 import re
 import resource
@@ -15,7 +15,7 @@ CALIBRATE = ("--text", "calibration.txt", "--samples", 8, "--length", 64)
 
 
 def fails(suite: Suite, name: str, line: str, *arguments) -> Run:
-    """`line` is a regular expression of the line; progress may come before it."""
+    """Checks that the program fails with one line that matches the regular expression `line`, after progress or not."""
     run = suite.run(*arguments)
     told = re.fullmatch(rf"(?:[^\n]+\n)*?ballast: {line}\n", run.err)
     suite.check(name, run.code == 1 and run.out == "" and told, run)
@@ -135,7 +135,7 @@ def check_existing_directories(suite: Suite) -> None:
     suite.same("nothing half-written is left", suite.hidden("kept-model", "mine"), [])
 
 
-# As on a full disk, but for this process alone: what it writes to a file ends at `size` bytes.
+# Has the effect of a full disk for this process: its files cannot grow beyond `size` bytes.
 def check_full_disk(suite: Suite) -> None:
     def limit(size: int):
         def set_limit() -> None:

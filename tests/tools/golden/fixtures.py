@@ -1,4 +1,4 @@
-"""What the checks work on: the models of tests/data/models, with a tokenizer for their ids, and texts."""
+"""Inputs of the checks: the models of tests/data/models, with a tokenizer for their ids, and texts."""
 
 import array
 import json
@@ -20,7 +20,8 @@ CHATML = ("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\
 
 
 def write_tokenizer(folder: pathlib.Path) -> None:
-    """Letters and some pairs of them, as BPE, or, where there are fewer ids than that, small letters; chats in ChatML."""
+    """Writes a BPE tokenizer of letters and some pairs, or of small letters if there are fewer ids; chats in
+    ChatML."""
     merges = MERGES
     names = SPECIAL + CHARACTERS + [merge.replace(" ", "") for merge in merges]
     if json.loads((folder / "config.json").read_text())["vocab_size"] < len(names):
@@ -51,7 +52,7 @@ def copy_model(name: str, folder: pathlib.Path) -> None:
 
 
 def text(words: int, seed: int) -> str:
-    """The same letters on every machine."""
+    """Returns random letters, the same on every machine."""
     source = random.Random(seed)
     return " ".join("".join(source.choice(string.ascii_lowercase) for _ in range(source.randint(1, 7)))
                     for _ in range(words)) + ".\n"

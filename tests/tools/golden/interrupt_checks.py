@@ -55,7 +55,7 @@ def signalled(suite: Suite, sign: str, number: signal.Signals, *arguments, strea
 
 
 def file_hashes(place: pathlib.Path) -> dict[str, str]:
-    """Of a file, or of all in a folder."""
+    """Returns the hashes of a file, or of all files in a folder."""
     files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
     return {path.name if path != place else "": hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
@@ -77,7 +77,7 @@ def check_jobs(suite: Suite) -> None:
     large_model(suite)
     words = (suite.work / "long.txt").read_text()
     (suite.work / "long-lines.txt").write_text("\n".join(words.split()) + "\n")
-    # While it calibrates, while it converts, and while it measures.
+    # The signal comes while it calibrates, while it converts, and while it measures.
     text = ("--text", "long.txt")
     jobs = {
         "calibrate": (r"^writing text: ", ("calibrate", "large", "-o", "stopped")),
@@ -100,7 +100,7 @@ def check_jobs(suite: Suite) -> None:
         told = run.err.endswith("\nballast: interrupted\n") and run.err.count("interrupted") == 1
         suite.check(f"an interrupted '{name}' exits with 130 and ends with one line",
                     run.code == 130 and run.out == "" and told, run)
-        # What is done so far is kept, to go on from.
+        # Completed work is kept for resuming.
         kept = re.compile(r"\.stopped\.resume[\w-]*|stopped-sweep")
         suite.same(f"an interrupted '{name}' leaves no output, whole or in part",
                    [left for left in suite.left_in("stopped") if not kept.fullmatch(left)], [])

@@ -12,7 +12,7 @@ import shutil
 from golden import fixtures, safetensors
 from golden.suite import Run, Suite
 
-# By name, the flags of conversions; the sized ones get the mean of the sizes that w4a16 and w8a8 give.
+# Flags of conversions by name; those with a size get the mean of the sizes of w4a16 and w8a8.
 PLAIN = {"f32 --equalize --rotate-values": ["--scheme", "f32", "--equalize", "--rotate-values"],
          "w8a8, sampled": ["--scheme", "w8a8"]}
 ON_TEXT = {"w8a8 --preset fast": ["--scheme", "w8a8", "--preset", "fast"],
@@ -43,13 +43,13 @@ Hashes = dict[str, str]
 
 
 def conversions(suite: Suite, model: str) -> dict[str, Hashes]:
-    """What ballast's own formats hold of a model."""
+    """Hashes the conversions of a model to ballast's own formats."""
     text = samples(model)
     told = {name: conversion(suite, model, flags) for name, flags in PLAIN.items()}
     sizes = {}
     for name, flags in ON_TEXT.items():
         told[name] = conversion(suite, model, [*flags, *text])
-        # A model that was not converted has no size; its failure is told above.
+        # A model that was not converted has no size; its failure is reported above.
         file = suite.work / "converted" / "model.safetensors"
         sizes[name] = file.stat().st_size if file.exists() else 0
     size = ["--target-size", (sizes["w4a16"] + sizes["w8a8"]) // 2]
@@ -57,7 +57,7 @@ def conversions(suite: Suite, model: str) -> dict[str, Hashes]:
 
 
 def foreign_conversions(suite: Suite, model: str) -> dict[str, Hashes]:
-    """What other programs' files hold of a model, and what ballast reads in them."""
+    """Hashes the conversions of a model to other programs' files, and the values that ballast reads from them."""
     told = {}
     for name, flags in FOREIGN.items():
         output = "converted.gguf" if name.startswith("gguf") else "converted"
@@ -70,7 +70,7 @@ def foreign_conversions(suite: Suite, model: str) -> dict[str, Hashes]:
 
 
 def exports(suite: Suite, model: str) -> dict[str, Hashes]:
-    """What `export` writes of a model that has no 16-bit columns."""
+    """Hashes the exports of a model without 16-bit columns."""
     told = {}
     for name, flags in EXPORTS.items():
         output = "converted.gguf" if name == "gguf" else "converted"
@@ -88,7 +88,7 @@ def statistics(suite: Suite, model: str) -> Hashes:
 
 
 def samples(model: str) -> list[str]:
-    """Flags for the text of a calibration. Models without a tokenizer write their own samples."""
+    """Returns flags for the text of a calibration. Models without a tokenizer write their own samples."""
     return [] if model in fixtures.GGUFS or model in WIDE else ["--text", "calibration.txt"]
 
 
@@ -98,7 +98,7 @@ def conversion(suite: Suite, model: str, flags: list) -> Hashes:
 
 
 def hashes_of(suite: Suite, run: Run, output: str) -> Hashes:
-    """Of what `run` wrote; where it failed, its message."""
+    """Returns the hash of a run's output, or its message if it failed."""
     if run.code != 0:
         return {"refused": run.err.splitlines()[-1]}
     path = suite.work / output
@@ -115,7 +115,7 @@ def hashes_of(suite: Suite, run: Run, output: str) -> Hashes:
 
 
 def write(program: list[str], out: pathlib.Path, work: pathlib.Path, only: str = "") -> int:
-    """`only`: the models whose name contains this."""
+    """Hashes everything. `only`: restricts this to models whose name contains the text."""
     suite = Suite(program, work, renew=False)
     fixtures.write_inputs(work)
     for name, family in WIDE.items():

@@ -1,4 +1,5 @@
-"""inspect, verify and convert --explain: their output for the models of all families does not depend on the machine."""
+"""Checks of inspect, verify and convert --explain: their output for models of all families is the same on all
+machines."""
 
 import re
 
@@ -25,7 +26,7 @@ def check_pages(suite: Suite) -> None:
 def check_verify(suite: Suite) -> None:
     for model in fixtures.FAMILIES + fixtures.GGUFS:
         expected = f"{model.removesuffix('.gguf')}.expected.safetensors"
-        # A GGUF of qwen2 says nothing of its window.
+        # A GGUF of qwen2 does not store its window.
         if model == "qwen2.gguf":
             continue
         figures = suite.json("verify", model, "--expected", expected, shape=shapes.VERIFY)

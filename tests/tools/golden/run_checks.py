@@ -1,4 +1,4 @@
-"""run and bench."""
+"""Checks of run and bench."""
 
 import json
 import re
@@ -14,7 +14,7 @@ TIMING = SPEED + "\n"
 
 
 def check_continuation(suite: Suite) -> None:
-    # An F32 cache keeps the instruction sets' differences in the last bits as small as they are.
+    # An F32 cache does not enlarge the instruction sets' differences in the last bits.
     flags = ("run", "phi", "-p", "the cat", "-n", 24, "--kv", "f32")
     run = suite.succeeds(*flags)
     suite.same("run continues the text as it did, and ends with a new line", run.out, CONTINUATION)

@@ -1,4 +1,4 @@
-"""Reads what `convert` wrote, and writes checkpoints, without ballast."""
+"""Reads the files of `convert`, and writes checkpoints, without ballast."""
 
 import collections
 import hashlib
@@ -9,7 +9,7 @@ import struct
 
 
 def read(path: pathlib.Path) -> tuple[dict, dict[str, tuple[str, list[int], bytes]]]:
-    """The metadata, and each tensor's type, shape and bytes."""
+    """Returns the metadata, and each tensor's type, shape and bytes."""
     data = path.read_bytes()
     (length,) = struct.unpack_from("<Q", data)
     header = json.loads(data[8:8 + length])
@@ -30,7 +30,7 @@ def write(path: pathlib.Path, tensors: dict[str, tuple[str, list[int], bytes]]) 
 
 
 def hashes(path: pathlib.Path) -> dict[str, str]:
-    """SHA-256 of each tensor's bytes, its type and shape before them so that neither can change unseen."""
+    """Returns SHA-256 of each tensor's type, shape and bytes, so that any change is detected."""
     return {name: f"{dtype} {shape} {hashlib.sha256(data).hexdigest()}"
             for name, (dtype, shape, data) in read(path)[1].items()}
 

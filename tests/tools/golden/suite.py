@@ -17,7 +17,7 @@ LONGEST_DETAIL = 4000  # characters; a whole model's difference would hide the o
 
 @dataclass
 class Run:
-    """What one run of the program left."""
+    """The result of one run of the program."""
 
     words: tuple[str, ...]
     code: int
@@ -66,7 +66,7 @@ class Suite:
         self.check(name, re.fullmatch(out, run.out) and re.fullmatch(err, run.err), run)
 
     def group(self, function) -> None:
-        """Runs checks that need each other; what they stumble over fails by the group's name."""
+        """Runs checks that depend on each other; an exception in them is a failure with the group's name."""
         try:
             function(self)
         except Exception:
@@ -78,7 +78,7 @@ class Suite:
         return run
 
     def json(self, *arguments, shape) -> dict:
-        """What `arguments` print with --json: exactly one object of the fields and types in `shape`."""
+        """Returns the output of `arguments` with --json: exactly one object with the fields and types in `shape`."""
         run = self.succeeds(*arguments, "--json")
         name = shlex.join(run.words)
         value = json.loads(run.out)
@@ -88,7 +88,7 @@ class Suite:
         return value
 
     def golden_text(self, name: str, file: str, text: str, essence=str) -> None:
-        """`essence` of the text, a string again, is what must be as in golden/`file`."""
+        """Checks that `essence` of the text, a string, equals golden/`file`."""
         path = GOLDEN / file
         if self.renew:
             path.parent.mkdir(exist_ok=True)
@@ -106,17 +106,18 @@ class Suite:
         return [name for name in self.left_in(*prefixes) if name.startswith(".")]
 
     def left_in(self, *prefixes: str) -> list[str]:
-        """Names in the work directory, hidden ones too, that begin with one of `prefixes`, a dot before it or not."""
+        """Returns the names in the work directory that begin with one of `prefixes`, with or without a dot before
+        it."""
         return sorted(entry.name for entry in self.work.iterdir() if entry.name.lstrip(".").startswith(prefixes))
 
 
 def near(got: float, wanted: float) -> bool:
-    """As far as instruction sets, which add in another order, agree with some room."""
+    """Returns whether two numbers agree as well as instruction sets do, whose order of sums differs."""
     return abs(got - wanted) <= 1e-3 * abs(wanted)
 
 
 def lines_of(value, indent: str) -> str:
-    """JSON for readers of differences: what fits a line is on one."""
+    """Returns JSON that is easy to compare: values that fit on a line are on one line."""
     line = json.dumps(value, sort_keys=True, ensure_ascii=False)
     if len(indent) + len(line) <= LONGEST_LINE or not isinstance(value, (dict, list)) or not value:
         return line

@@ -1,4 +1,4 @@
-"""sweep: its files, going on, and recipes that fail."""
+"""Checks of sweep: its files, resuming, and recipes that fail."""
 
 import csv
 import json
@@ -34,7 +34,7 @@ def check_results(suite: Suite) -> None:
 
 
 def check_going_on(suite: Suite) -> None:
-    """After check_results."""
+    """Must run after check_results."""
     run = suite.succeeds("sweep", "llama3", *FLAGS, "-o", "sweep")
     suite.check("what is measured is not measured again", run.err == "", run)
     suite.check("sweep prints its table", re.fullmatch(

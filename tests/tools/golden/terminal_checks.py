@@ -1,4 +1,4 @@
-"""On a terminal a bar is drawn; elsewhere progress is plain lines, which the other checks see."""
+"""Checks of the progress bar on a terminal; elsewhere progress is plain lines, as in the other checks."""
 
 import fcntl
 import os
@@ -18,7 +18,7 @@ ERASE = "\r\x1b[K"
 
 
 class Terminal:
-    """The program with standard error, and if asked standard input, on a terminal."""
+    """The program with standard error, and on request standard input, on a terminal."""
 
     def __init__(self, suite: Suite, words: tuple[str, ...], columns: int, kind: str, typing: bool = False):
         self.master, slave = pty.openpty()
@@ -29,7 +29,7 @@ class Terminal:
         self.text = ""
 
     def read(self, until: str = r"(?!)") -> str:
-        """Up to what `until`, a regular expression, finds in all that was read, or to the end."""
+        """Reads until the regular expression `until` matches all that was read, or to the end."""
         while not re.search(until, self.text):
             try:
                 data = os.read(self.master, 4096)
@@ -55,7 +55,7 @@ def check_bar(suite: Suite) -> None:
         terminal = Terminal(suite, CALIBRATE, columns, "xterm")
         code, out = terminal.end()
         plan, *drawn = terminal.text.split(ERASE)
-        # Where the time that is left takes the bar's room, figures are drawn alone.
+        # If the remaining time takes the space of the bar, only figures are drawn.
         bars = [re.fullmatch(r"calibrating(  \[[#-]+\])?  \d/2  \d+ %(  .+ left)?", line) for line in drawn[:-1]]
         planned = re.fullmatch(r"ballast: calibration: expecting [^\n]+\n", plan)
         suite.check(f"on a terminal of {columns} columns a bar is drawn in one line, and erased at the end",
@@ -95,7 +95,7 @@ def check_chat(suite: Suite) -> None:
     terminal.type("the cat\n")
     answer = terminal.process.stdout
     answered = answer.read(1)
-    # More of it may come until the signal arrives than a pipe holds.
+    # Before the signal arrives, more output may come than a pipe holds.
     drain = threading.Thread(target=answer.read)
     drain.start()
     terminal.process.send_signal(signal.SIGINT)

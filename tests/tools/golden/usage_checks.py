@@ -1,4 +1,4 @@
-"""What a shell is promised: help, version, exit codes, one line for a failure, silence where it was promised."""
+"""Checks of the behaviour in a shell: help, version, exit codes, one line for a failure, silence with --quiet."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ from golden.suite import Suite
 
 COMMANDS = ("inspect", "calibrate", "convert", "export", "verify", "eval", "sweep", "run", "embed", "serve", "bench")
 
-# A path that is not there is a failure, not wrong usage.
+# A missing path is a failure, not wrong usage.
 WITH_MISSING_MODEL = ("inspect", "calibrate -o stats", "convert -o dir", "convert --explain",
                       "export --to gguf -o dir",
                       "verify --expected llama3.expected.safetensors", "eval --text text.txt",
@@ -79,7 +79,7 @@ WRONG_USAGE = [
 
 
 def words(text: str) -> str:
-    """Where a line breaks is the library's that prints it."""
+    """Returns text without line breaks, which the library chooses."""
     return " ".join(text.split())
 
 
@@ -122,7 +122,7 @@ def check_missing_model(suite: Suite) -> None:
     suite.same("what fails for a missing model leaves nothing", suite.left_in("stats", "dir"), [])
 
 
-# By a shell, which can close a stream.
+# Runs in a shell, which can close a stream.
 def check_streams(suite: Suite) -> None:
     def shell(script: str) -> subprocess.CompletedProcess:
         return subprocess.run(["sh", "-c", script, "sh", *suite.program], capture_output=True, text=True, check=False)
