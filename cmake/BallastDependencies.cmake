@@ -1,5 +1,5 @@
-# Everything that ballast stands on, found once. A missing package is named together with what installs it. The versions
-# are those that scripts/setup.sh looks for.
+# Finds all dependencies of ballast. The error for a missing one names the Debian package. The versions are the same as
+# in scripts/setup.sh.
 
 # ballast_find(NAME DEBIAN_PACKAGE [VERSION] [CONFIG|MODULE])
 macro(ballast_find name debian_package)
@@ -32,7 +32,7 @@ if(BALLAST_ONEDNN)
 endif()
 ballast_find(nlohmann_json nlohmann-json3-dev 3.11 CONFIG)
 ballast_find(CLI11 libcli11-dev 2.4 CONFIG)
-ballast_find(Boost libboost-dev 1.81 CONFIG)  # headers alone
+ballast_find(Boost libboost-dev 1.81 CONFIG)  # only headers
 ballast_find(OpenSSL libssl-dev 3.0)
 ballast_find(OpenMP g++)
 ballast_find(Threads g++)

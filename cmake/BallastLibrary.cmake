@@ -1,8 +1,8 @@
-# libballast: all rooms in one library with the public headers beside it, installed as a CMake package.
+# libballast: all rooms in one library, which is installed with the public headers as a CMake package.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# For those who ship several programs that need it: the Python package has two.
+# A shared library is useful if several programs are shipped together, as in the Python package.
 option(BALLAST_SHARED "Build libballast as a shared library" OFF)
 
 get_property(rooms GLOBAL PROPERTY BALLAST_ROOMS)

@@ -1,4 +1,4 @@
-# Man pages and shell completion: the program prints them, so that they say what --help says.
+# Man pages and shell completion: the program prints them, so that they agree with --help.
 include(GNUInstallDirs)
 set(manual "${PROJECT_BINARY_DIR}/manual")
 add_custom_command(OUTPUT "${manual}/written"

@@ -1,10 +1,10 @@
-# Debian packages by CPack: the program, and apart from it what runs under mpirun, which needs MPI. scripts/packages/build_deb.sh
-# builds them; what they need follows from the libraries that they link to.
+# Debian packages by CPack: one with the program, and one with the module for mpirun, which needs MPI.
+# scripts/packages/build_deb.sh builds them; their dependencies are determined from the linked libraries.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME ballast)
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
 set(CPACK_PACKAGE_VENDOR ballast)
-# Who publishes packages puts an address of his own here, for reports to arrive.
+# Publishers of packages must set their own address here, so that reports reach them.
 set(CPACK_PACKAGE_CONTACT "ballast developers <ballast@localhost>" CACHE STRING "Maintainer of the Debian packages")
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
@@ -24,9 +24,10 @@ set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "Measures the massive activations of lan
 INT4 to INT8 so that these survive, and evaluates, runs, serves and times the
 result. Reads Hugging Face directories and GGUF files, writes its own format
 and those of llama.cpp, vLLM, Transformers and MLX.")
-# The library is the same by name in each of OpenBLAS's packages; all threads shall be ballast's.
+# All of OpenBLAS's packages have a library with this name; the serial one is required, because ballast uses its own
+# threads.
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS libopenblas0-serial)
-# oneDNN is loaded by its name, so that no link tells of it.
+# oneDNN is loaded at run time, so the dependency cannot be determined from linked libraries.
 if(BALLAST_ONEDNN)
   get_target_property(onednn DNNL::dnnl LOCATION)
   file(REAL_PATH "${onednn}" onednn)

@@ -1,4 +1,4 @@
-# The server's page as a source file: serve/page/page.html between the quotes of a raw string.
+# Makes a source file of the server's page: serve/page/page.html as a raw string.
 set(page "${PROJECT_SOURCE_DIR}/serve/page/page.html")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${page}")
 file(READ "${page}" BALLAST_PAGE)

@@ -1,8 +1,7 @@
 # ballast_room(FOLDER [DEPENDS ROOM] [LIBRARIES ...])
-#
-# One target per top-level folder: ballast_kernels, ballast_model, ... holding every .cc file below it. A room is seen by
-# others only through its own include root, a build folder with one link to the source folder in it. So
-# `#include "quant/x.h"` from kernels/ does not compile: nothing that kernels links to brings that root along.
+# Adds one target per top-level folder, such as ballast_kernels, with every .cc file below it. Other rooms include its
+# headers only through its own include root, a build folder with one link to the source folder. So kernels/ cannot
+# include "quant/x.h": no dependency of kernels provides that include root.
 function(ballast_room folder)
   cmake_parse_arguments(PARSE_ARGV 1 ROOM "" "DEPENDS" "LIBRARIES")
   cmake_path(GET folder FILENAME name)
@@ -17,15 +16,15 @@ function(ballast_room folder)
   file(CREATE_LINK "${PROJECT_SOURCE_DIR}/${folder}" "${root}/${name}" SYMBOLIC)
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.cc")
-  list(FILTER sources EXCLUDE REGEX "/mpi/[^/]*$")  # a module of its own: BallastMpi.cmake
-  list(FILTER sources EXCLUDE REGEX "/kernels/onednn/[^/]*$")  # only where oneDNN is
-  list(FILTER sources EXCLUDE REGEX "/kernels/reference/[^/]*$")  # what only tests and benchmarks link
+  list(FILTER sources EXCLUDE REGEX "/mpi/[^/]*$")  # a separate module: BallastMpi.cmake
+  list(FILTER sources EXCLUDE REGEX "/kernels/onednn/[^/]*$")  # only with oneDNN
+  list(FILTER sources EXCLUDE REGEX "/kernels/reference/[^/]*$")  # only for tests and benchmarks
   if(sources)
     add_library(${target} OBJECT ${sources})
     set(scope PUBLIC)
     ballast_warnings(${target})
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-    if(folder STREQUAL "kernels")  # foreach_target.h includes a file once for every SIMD target, and itself alone
+    if(folder STREQUAL "kernels")  # foreach_target.h includes one file repeatedly, once for every SIMD target
       set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
     endif()
   else()
@@ -48,12 +47,13 @@ endfunction()
 function(ballast_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
                                            -Woverloaded-virtual -Wcast-qual
-                                           # gcc 12 reports std::string concatenations, wrongly (PR105651)
+                                           # gcc 12 reports correct concatenations of std::string (PR105651)
                                            $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
-                                           # clang reports what g++'s library still uses though it is deprecated
+                                           # clang reports deprecated functions that g++'s library uses
                                            $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
   if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # It takes what a class keeps to its own file for something that all who include it would see.
+    # In unity builds it takes .cc files for headers, and reports classes with members of types that are local to a
+    # file.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
   if(BALLAST_WERROR)

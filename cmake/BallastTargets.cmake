@@ -1,16 +1,16 @@
-# Which of Highway's instruction sets the kernels are compiled for: all that differ in what kernels use. HWY_NEON is
-# HWY_NEON_WITHOUT_AES with encryption, HWY_SVE2 is HWY_SVE with more operations on integers than these. What kernels use
-# of AVX-512's later ones are instructions that stand beside HWY_AVX3 (Extension in kernels/target.h); all else would become
-# the same code again.
+# Selects Highway's instruction sets for the kernels: all that differ in operations that kernels use. HWY_NEON adds only
+# encryption to HWY_NEON_WITHOUT_AES, and HWY_SVE2 only integer operations that kernels do not use to HWY_SVE. Of the
+# extensions of AVX-512, kernels use single instructions in addition to HWY_AVX3 (Extension in kernels/target.h); the
+# rest of their code would be the same.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
   set(unused_targets "(HWY_NEON|HWY_SVE2)")
 else()
-  # Processors with SSSE3 and no SSE4 were made in 2006 and 2007: they run as SSE2.
+  # Processors with SSSE3 but without SSE4, which were made in 2006 and 2007, use SSE2.
   set(unused_targets "(HWY_SSSE3|HWY_AVX3_DL|HWY_AVX3_ZEN4|HWY_AVX3_SPR)")
 endif()
 
-# Masks of Highway's targets: all that this machine runs, and the best of them, each with the one that the compiler takes
-# for granted.
+# Sets masks of Highway's targets: all that this machine supports, and the best of them, each with the compiler's
+# baseline target.
 function(ballast_machine_targets all best)
   try_run(machine_run machine_compiled
           SOURCE_FROM_CONTENT machine_targets.cc [[
@@ -32,7 +32,7 @@ function(ballast_machine_targets all best)
           COMPILE_OUTPUT_VARIABLE output
           RUN_OUTPUT_VARIABLE targets)
   if(NOT machine_compiled OR NOT machine_run EQUAL 0)
-    message(FATAL_ERROR "What this machine runs cannot be told. ${output}")
+    message(FATAL_ERROR "The instruction sets of this machine cannot be determined. ${output}")
   endif()
   list(GET targets 0 all_targets)
   list(GET targets 1 best_targets)
@@ -40,20 +40,20 @@ function(ballast_machine_targets all best)
   set(${best} ${best_targets} PARENT_SCOPE)
 endfunction()
 
-# BALLAST_NATIVE: the best one that this machine runs, and the one that the compiler takes for granted. Of four on x86, that
-# is two: the kernels are much of what a build takes.
-option(BALLAST_NATIVE "Kernels for this machine's instructions alone: a faster build, a slow program elsewhere" OFF)
+# BALLAST_NATIVE: the best target of this machine, and the compiler's baseline target. These are two of four on x86,
+# which saves much of the time of a build.
+option(BALLAST_NATIVE "Compile the kernels only for this machine's instruction sets (slow on other machines)" OFF)
 if(BALLAST_NATIVE)
   if(CMAKE_CROSSCOMPILING)
-    message(FATAL_ERROR "BALLAST_NATIVE asks this machine what it runs, which says nothing of ${CMAKE_SYSTEM_PROCESSOR}.")
+    message(FATAL_ERROR "BALLAST_NATIVE is not possible in a build for another machine (${CMAKE_SYSTEM_PROCESSOR}).")
   endif()
   ballast_machine_targets(all best)
   set(unused_targets "(~${best}LL)")
 elseif(BALLAST_SANITIZE AND on_x86)
-  # Highway's operations are inlined deep, which sanitizers make slow to compile: minutes for the quantized matrix product
-  # with every target. Here run SSE2, AVX2 and AVX-512, where this machine has it; the release build's tests run all
-  # targets. AVX-VNNI's instruction is encoded as AVX-512 has it, so that AVX2 with VNNI is tested where a processor has the
-  # one alone.
+  # Highway's operations are deeply inlined, which sanitizers make slow to compile: minutes for the quantized matrix
+  # product with every target. So only SSE2, AVX2 and, if this machine has it, AVX-512 are built; the release build's
+  # tests run all targets. AVX-VNNI's instruction is encoded as in AVX-512, so that AVX2 with VNNI is also tested on
+  # processors that have only the AVX-512 encoding.
   set(unlike_this_machine "")
   if(NOT CMAKE_CROSSCOMPILING)
     ballast_machine_targets(all best)

@@ -1,5 +1,5 @@
-# OpenBLAS::OpenBLAS: cblas.h and LAPACK's Fortran symbols. Debian keeps each kind of threading in a folder of its own and
-# lets "alternatives" choose; the serial one is taken where it is, since ballast's own threads divide the work.
+# OpenBLAS::OpenBLAS: cblas.h and LAPACK's Fortran symbols. Debian has a separate folder for each kind of threading, and
+# "alternatives" selects one; the serial one is preferred, because ballast's own threads divide the work.
 find_path(OpenBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas-serial ${CMAKE_LIBRARY_ARCHITECTURE}/openblas-serial
                                                      openblas)
 find_library(OpenBLAS_LIBRARY openblas PATH_SUFFIXES openblas-serial)

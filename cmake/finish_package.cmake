@@ -1,4 +1,4 @@
-# CPack's last step before a package is closed: what Debian asks of its content and an installation elsewhere does not.
+# CPack's last step before a package is closed: adds files that only Debian requires.
 foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   set(root "${CPACK_TEMPORARY_DIRECTORY}/${component}/usr")
   string(TOUPPER "${component}" upper)
@@ -6,7 +6,7 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   set(documents "${root}/share/doc/${package}")
   file(MAKE_DIRECTORY "${documents}")
   file(COPY_FILE "${CMAKE_CURRENT_LIST_DIR}/../CHANGELOG.md" "${documents}/changelog")
-  string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)  # SOURCE_DATE_EPOCH, where that is set
+  string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)  # SOURCE_DATE_EPOCH if that is set
   file(WRITE "${documents}/changelog.Debian"
        "${package} (${CPACK_PACKAGE_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}) unstable; urgency=medium
 
@@ -26,7 +26,7 @@ License: Apache-2.0
   foreach(file IN LISTS compressed)
     execute_process(COMMAND gzip -9n "${file}" COMMAND_ERROR_IS_FATAL ANY)
   endforeach()
-  # Where Debian's zsh looks.
+  # Debian's zsh reads this folder.
   if(EXISTS "${root}/share/zsh/site-functions")
     file(RENAME "${root}/share/zsh/site-functions" "${root}/share/zsh/vendor-completions")
   endif()

@@ -1,4 +1,5 @@
-# Must hold: what `cmake --install` leaves is found by find_package(ballast), compiles, links and runs on its own.
+# Tests that find_package(ballast) finds the result of `cmake --install`, and that programs compile, link and run with
+# it.
 function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
@@ -17,7 +18,7 @@ foreach(file bin/ballast share/man/man1/ballast-run.1 share/bash-completion/comp
     message(FATAL_ERROR "${file} is not installed")
   endif()
 endforeach()
-# Where it was built is no matter: the same bytes come out of any folder. (Assertions, in other builds, name their file.)
+# The bytes do not depend on the folder of the build. (In other builds, assertions contain the path of their file.)
 if(BUILD_TYPE STREQUAL "Release")
   execute_process(COMMAND grep -aoF "${SOURCE}" "${WORK}/prefix/bin/ballast" RESULT_VARIABLE absent OUTPUT_QUIET)
   if(NOT absent EQUAL 1)
