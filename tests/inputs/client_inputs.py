@@ -65,7 +65,7 @@ def contents_missing(case: Case) -> None:
         answers = [text(chat(case, client, messages=[USER, message, USER])) for message in (
             {"role": "assistant", "content": ""}, {"role": "assistant", "content": None}, {"role": "assistant"}, calls,
             {"role": "assistant", "content": None, "tool_calls": None, "refusal": None, "function_call": None})]
-        case.must("all of them are one conversation", len(set(answers)) == 1)
+        case.must("all of them are the same conversation", len(set(answers)) == 1)
         for role in ("user", "system"):
             chat(case, client, messages=[{"role": role, "content": None}, USER])
         chat(case, client, 400, messages=[{"role": "user"}])
@@ -81,10 +81,10 @@ def content_parts(case: Case) -> None:
             turn = USER | {"content": [part]}
             case.must(f"{part} is text", text(chat(case, client, messages=[turn, TALK[1], turn])) == whole)
         lines = [USER | {"content": [{"type": "text", "text": "the"}, {"type": "text", "text": "rain"}]}]
-        case.must("parts are lines", text(chat(case, client, messages=lines)) ==
+        case.must("parts are joined as lines", text(chat(case, client, messages=lines)) ==
                   text(chat(case, client, messages=[USER | {"content": "the\nrain"}])))
         named = [turn | {"name": "me"} for turn in TALK]
-        case.must("names are taken", text(chat(case, client, messages=named)) == whole)
+        case.must("names of roles are accepted", text(chat(case, client, messages=named)) == whole)
         chat(case, client, 400, messages=[USER | {"content": [{"type": "image_url", "image_url": {"url": "data:"}}]}])
 
 
@@ -101,27 +101,31 @@ def final_message(case: Case) -> None:
         continued = asks + "<|im_start|>assistant\nin the"
         case.must("the prompt ends within the message", prompt(continue_final_message=True,
                                                                add_generation_prompt=False) == continued)
-        case.must("continue_final_message alone says it", prompt(continue_final_message=True) == continued)
-        case.must("an empty message is begun", prompt([USER, {"role": "assistant", "content": None}],
+        case.must("continue_final_message alone is sufficient", prompt(continue_final_message=True) == continued)
+        case.must("an empty message is continued", prompt([USER, {"role": "assistant", "content": None}],
                                                       continue_final_message=True) == asks + "<|im_start|>assistant\n")
-        case.must("so is one of a user", prompt([USER], continue_final_message=True) == asks[:-len("<|im_end|>\n")])
-        case.must("parts, too", prompt([USER, {"role": "assistant", "content": [{"type": "text", "text": "in the"}]}],
+        case.must("a user's message is continued",
+                  prompt([USER], continue_final_message=True) == asks[:-len("<|im_end|>\n")])
+        case.must("a message in parts is continued",
+                  prompt([USER, {"role": "assistant", "content": [{"type": "text", "text": "in the"}]}],
                                        continue_final_message=True) == continued)
-        case.must("spaces at its end stay", prompt([USER, {"role": "assistant", "content": "in the  "}],
+        case.must("spaces at the end of a message are kept",
+                  prompt([USER, {"role": "assistant", "content": "in the  "}],
                                                    continue_final_message=True) == continued + "  ")
         case.must("without a generation prompt the message ends", prompt(add_generation_prompt=False) ==
                   continued + "<|im_end|>\n")
-        case.must("with one an answer begins", prompt() == continued + "<|im_end|>\n<|im_start|>assistant\n")
+        case.must("with a generation prompt an answer begins",
+                  prompt() == continued + "<|im_end|>\n<|im_start|>assistant\n")
         both = {"messages": begun, "continue_final_message": True, "add_generation_prompt": True}
         for path in ("/apply-template", "/v1/chat/completions"):
-            case.must("both are refused", client.post(path, both).status == 400)
+            case.must("both options together are refused", client.post(path, both).status == 400)
         free = {"logit_bias": {str(token): -100 for token in range(4)}}
         answer = chat(case, client, messages=begun, continue_final_message=True, **free)
         ids = tokens(case, client, prompt=continued, add_special_tokens=False)
         case.must("the chat has that prompt", answer["usage"]["prompt_tokens"] == len(ids))
-        case.must("its answer continues it", text(answer) == text(complete(case, client, prompt=ids, **free)))
+        case.must("the answer continues the prompt", text(answer) == text(complete(case, client, prompt=ids, **free)))
         echoed = chat(case, client, messages=begun, continue_final_message=True, echo=True, **free)
-        case.must("echo says the message, too", text(echoed) == "in the" + text(answer))
+        case.must("echo includes the message", text(echoed) == "in the" + text(answer))
 
 
 @reported("a template that strips messages, or drops the last one: cut as transformers does, or refused")
@@ -132,7 +136,7 @@ def final_message_of_strict_template(case: Case) -> None:
     body = {"messages": [USER, {"role": "assistant", "content": " in the "}], "continue_final_message": True}
     with case.server(model) as client:
         reply = case.ask(client, "/apply-template", body)
-        case.must("spaces go", reply.status == 200 and reply.json()["prompt"] == "[the rain][in the")
+        case.must("stripped spaces are left out", reply.status == 200 and reply.json()["prompt"] == "[the rain][in the")
     edit_json(model / "tokenizer_config.json", chat_template="{{ messages[0]['content'] }}")
     with case.server(model) as client:
         refused(case, client, "/apply-template", body, "messages")
@@ -153,15 +157,16 @@ def tools_in_history(case: Case) -> None:
     edit_json(model / "tokenizer_config.json", chat_template=template)
     with case.server(model) as client:
         reply = case.ask(client, "/apply-template", {"messages": history})
-        case.must("they are there", reply.status == 200 and
+        case.must("calls and results are in the prompt", reply.status == 200 and
                   reply.json()["prompt"] == "[user the rain ][assistant  sum 2! ][tool 3 1]")
         none = [USER, {"role": "assistant", "content": "in", "tool_calls": []}]
-        case.must("no calls are none", case.ask(client, "/apply-template", {"messages": none}).json()["prompt"] ==
+        case.must("an empty list of calls is the same as none",
+                  case.ask(client, "/apply-template", {"messages": none}).json()["prompt"] ==
                   "[user the rain ][assistant in ]")
         for text_of_no_object in ("{", "", "[1]", '{"a":' * 100_000):
             calls[0]["function"]["arguments"] = text_of_no_object
             reply = client.post("/apply-template", {"messages": history})
-            case.must("arguments that are no object are text", reply.status == 200 and
+            case.must("arguments that are not an object are text", reply.status == 200 and
                       f"[assistant  sum {text_of_no_object}! ]" in reply.json()["prompt"])
         for wrong in (5, [5], [{"type": "function"}], [{"function": {"name": ""}}], [{"function": {}}]):
             refused(case, client, "/v1/chat/completions", {"messages": [USER, history[1] | {"tool_calls": wrong}]}, "messages")
@@ -176,8 +181,9 @@ def no_logprobs(case: Case) -> None:
     with case.server(case.model()) as client:
         for fields in ({"logprobs": False, "top_logprobs": 0}, {"logprobs": None, "top_logprobs": 0},
                        {"top_logprobs": 0}, {"top_logprobs": None}):
-            case.must("there are none", not chat(case, client, **fields)["choices"][0].get("logprobs"))
-        case.must("false is none for completions", not complete(case, client, logprobs=False)["choices"][0]["logprobs"])
+            case.must("there are no log-probabilities", not chat(case, client, **fields)["choices"][0].get("logprobs"))
+        case.must("completions with logprobs false have no log-probabilities",
+                  not complete(case, client, logprobs=False)["choices"][0]["logprobs"])
         chat(case, client, 400, logprobs=False, top_logprobs=2)
 
 
@@ -194,8 +200,8 @@ def whole_floats(case: Case) -> None:
         for name in ("max_tokens", "max_completion_tokens", "top_logprobs"):
             chat(case, client, **{name: 3.0, "logprobs": True})
         raw = b'{"prompt": "the rain", "max_tokens": 1e0, "temperature": 0, "n": 1.0E+0, "seed": -0.0}'
-        case.must("exponents are numbers", client.post("/v1/completions", raw).status == 200)
-        case.must("/detokenize takes them", client.post("/detokenize", {"tokens": [7.0]}).status == 200)
+        case.must("numbers with exponents are accepted", client.post("/v1/completions", raw).status == 200)
+        case.must("/detokenize accepts floats", client.post("/detokenize", {"tokens": [7.0]}).status == 200)
         for value in (1e300, -1e300, 2**63, 9.3e18, "3", True, [3]):
             refused(case, client, "/v1/completions", {"prompt": "a", "seed": value}, "seed")
         refused(case, client, "/detokenize", {"tokens": [1.5]}, "tokens")
@@ -211,10 +217,11 @@ def long_answers(case: Case) -> None:
                        for path, body in (("/v1/completions", {"prompt": "the rain"}),
                                           ("/v1/chat/completions", {"messages": [USER]}))]
             case.must("both are answered", all(reply.status == 200 for reply in answers))
-            case.must("they fill the context", all(reply.json()["usage"]["total_tokens"] == CONTEXT and
+            case.must("the answers fill the context", all(reply.json()["usage"]["total_tokens"] == CONTEXT and
                       reply.json()["choices"][0]["finish_reason"] == "length" for reply in answers))
         two = complete(case, client, max_tokens=32000, n=2, ignore_eos=True)
-        case.must("each of several, too", two["usage"]["completion_tokens"] == 2 * (CONTEXT - two["usage"]["prompt_tokens"]))
+        case.must("each of several answers fills the context",
+                  two["usage"]["completion_tokens"] == 2 * (CONTEXT - two["usage"]["prompt_tokens"]))
         for path, prompt in (("/v1/completions", {"prompt": [A] * CONTEXT}),
                              ("/v1/chat/completions", {"messages": [USER | {"content": "the rain " * 40}]})):
             for fields in ({}, {"max_tokens": 32000}, {"max_tokens": 1}):
@@ -239,10 +246,10 @@ def truncated_prompts(case: Case) -> None:
         long = complete(case, client, prompt=ids * 20, truncate_prompt_tokens=-1)
         case.must("-1 leaves room for the answer", long["usage"]["prompt_tokens"] == CONTEXT - GREEDY["max_tokens"])
         short = complete(case, client, prompt="the rain in there", truncate_prompt_tokens=4)
-        case.must("the start token stays", short["usage"]["prompt_tokens"] == 4)
+        case.must("the start token is kept", short["usage"]["prompt_tokens"] == 4)
         echoed = complete(case, client, prompt="abcabc", truncate_prompt_tokens=3, echo=True)
-        case.must("echo says what is kept", text(echoed).strip().startswith("bc"))
-        case.must("chats are cut", chat(case, client, truncate_prompt_tokens=10)["usage"]["prompt_tokens"] == 10)
+        case.must("echo has the kept tokens", text(echoed).strip().startswith("bc"))
+        case.must("chats are truncated", chat(case, client, truncate_prompt_tokens=10)["usage"]["prompt_tokens"] == 10)
         vectors = [client.post("/v1/embeddings", {"input": prompt} | fields).json()["data"][0]["embedding"]
                    for prompt, fields in ((ids, {"truncate_prompt_tokens": 3}), (ids[:3], {}),
                                           (ids, {"truncate_prompt_tokens": 3, "truncation_side": "left"}), (ids[-3:], {}))]
@@ -263,25 +270,27 @@ def special_stops(case: Case) -> None:
         bias = {"temperature": 0, "logit_bias": {str(START): 100}}
         for fields in ({}, {"ignore_eos": True}):
             answer = complete(case, client, **bias, stop=["<|im_start|>"], **fields)
-            case.must("the token stops", answer["choices"][0]["finish_reason"] == "stop" and
+            case.must("the token ends the text", answer["choices"][0]["finish_reason"] == "stop" and
                       answer["usage"]["completion_tokens"] == 1 and text(answer) == "")
         answer = complete(case, client, temperature=0, logit_bias={str(END): 100}, ignore_eos=True, stop="<|im_end|>")
-        case.must("so does the model's own where it is ignored", answer["usage"]["completion_tokens"] == 1)
+        case.must("the model's end token ends the text as a stop string with ignore_eos",
+                  answer["usage"]["completion_tokens"] == 1)
         answer = complete(case, client, **bias, stop=["im_start", "<|", "|>"])
-        case.must("a part of its name is no stop", answer["choices"][0]["finish_reason"] == "length")
+        case.must("a part of the token's name does not end the text", answer["choices"][0]["finish_reason"] == "length")
         answer = complete(case, client, **bias, stop=["<|im_start|><|im_start|>"])
-        case.must("two of them", answer["usage"]["completion_tokens"] == 2)
+        case.must("a stop string of two special tokens ends the text", answer["usage"]["completion_tokens"] == 2)
         chunks = list(client.stream("/v1/completions", {"prompt": "a", "max_tokens": 8, "stop": ["<|im_start|>"]} | bias))
-        case.must("streams stop, too", chunks[-1]["choices"][0]["finish_reason"] == "stop")
+        case.must("a stop string ends streams", chunks[-1]["choices"][0]["finish_reason"] == "stop")
         answer = chat(case, client, **bias, stop=["<|im_start|>"])
-        case.must("and chats", answer["choices"][0]["finish_reason"] == "stop")
+        case.must("a stop string ends chats", answer["choices"][0]["finish_reason"] == "stop")
         # The answer is a, <|im_start|>, b, c: each token is penalized after its first occurrence.
         row = {"prompt": [20], "repetition_penalty": 2} | force(A, START, B, C)
         for stop, wanted in (("a<|im_start|>", ""), ("<|im_start|>b", "a"), ("b", "a"), ("ab", ""), ("<|im_start|>bc", "a")):
             choice = complete(case, client, **row, stop=stop)["choices"][0]
             case.must(f"{stop} ends the text", (choice["text"], choice["finish_reason"]) == (wanted, "stop"))
         choice = complete(case, client, **row, stop="start|>b")["choices"][0]
-        case.must("a part of a token is none", (choice["text"], choice["finish_reason"]) == ("abc", "length"))
+        case.must("a part of a token in a stop string does not end the text",
+                  (choice["text"], choice["finish_reason"]) == ("abc", "length"))
 
 
 @reported("include_stop_str_in_output, skip_special_tokens: the answer has the stop, or the special tokens")
@@ -290,26 +299,30 @@ def shown_ends(case: Case) -> None:
         letters = force(A) | {"max_tokens": 6}
         case.must("the stop string is shown", text(complete(case, client, **letters, stop="aa",
                                                             include_stop_str_in_output=True)) == "aa")
-        case.must("or not", text(complete(case, client, **letters, stop="aa")) == "")
-        case.must("so is a stop token", text(complete(case, client, **letters, stop_token_ids=[A],
+        case.must("the stop string is not shown by default", text(complete(case, client, **letters, stop="aa")) == "")
+        case.must("the stop token is shown", text(complete(case, client, **letters, stop_token_ids=[A],
                                                       include_stop_str_in_output=True)) == "a")
         chunks = list(client.stream("/v1/completions", {"prompt": "a", "stop": "aaa", "include_stop_str_in_output": True}
                                     | letters))
-        case.must("streams show it", "".join(chunk["choices"][0]["text"] for chunk in chunks) == "aaa")
+        case.must("streams show the stop string", "".join(chunk["choices"][0]["text"] for chunk in chunks) == "aaa")
         special = force(START) | {"max_tokens": 2}
         case.must("special tokens are hidden", text(complete(case, client, **special)) == "")
-        case.must("true hides them", text(complete(case, client, **special, skip_special_tokens=True)) == "")
-        case.must("false shows them", text(complete(case, client, **special, skip_special_tokens=False)) ==
+        case.must("skip_special_tokens true hides them",
+                  text(complete(case, client, **special, skip_special_tokens=True)) == "")
+        case.must("skip_special_tokens false shows them",
+                  text(complete(case, client, **special, skip_special_tokens=False)) ==
                   "<|im_start|>" * 2)
-        case.must("in chats, too", text(chat(case, client, **special, skip_special_tokens=False)) == "<|im_start|>" * 2)
+        case.must("skip_special_tokens false shows them in chats",
+                  text(chat(case, client, **special, skip_special_tokens=False)) == "<|im_start|>" * 2)
         shown = {"skip_special_tokens": False, "stop": "start|><"}
         case.must("a shown token may have a stop in it", text(complete(case, client, **special, **shown)) == "<|im_")
         ended = force(END) | {"skip_special_tokens": False}
         case.must("the end token is not shown", text(complete(case, client, **ended)) == "")
-        case.must("unless that is asked for, too", text(complete(case, client, **ended, include_stop_str_in_output=True))
+        case.must("the end token is shown with include_stop_str_in_output",
+                  text(complete(case, client, **ended, include_stop_str_in_output=True))
                   == "<|im_end|>")
         offsets = complete(case, client, **special, skip_special_tokens=False, logprobs=1)["choices"][0]["logprobs"]
-        case.must("offsets count them", offsets["text_offset"] == [0, len("<|im_start|>")])
+        case.must("text offsets count special tokens", offsets["text_offset"] == [0, len("<|im_start|>")])
 
 
 @reported("bad_words, allowed_token_ids, a bias of false: these tokens do not come, or no others")
@@ -318,17 +331,19 @@ def forbidden_tokens(case: Case) -> None:
         for words in (["a"], ["a", "ab"], [" a"]):
             answer = text(complete(case, client, **force(A, B), bad_words=words))
             case.must(f"no {words}", "a" not in answer and answer.strip() == "bbbb")
-        case.must("of a word its last token alone is forbidden", text(complete(
+        case.must("only the last token of a bad word is forbidden", text(complete(
             case, client, **force(A, B), bad_words=["aa"])).strip() == "abab")
         for fields in ({"allowed_token_ids": [B, C]}, {"allowed_token_ids": [8.0, 9.0]}):
-            case.must("only those come", text(complete(case, client, **force(A, B), **fields)) == "bbbb")
+            case.must("only allowed tokens are generated",
+                      text(complete(case, client, **force(A, B), **fields)) == "bbbb")
         free = complete(case, client, temperature=5, seed=1, max_tokens=20, allowed_token_ids=[A, B])
-        case.must("at any temperature", set(text(free)) <= set("ab") and len(text(free)) == 20)
-        case.must("in chats", text(chat(case, client, **force(A, B), allowed_token_ids=[B])) == "bbbb")
+        case.must("only allowed tokens are sampled", set(text(free)) <= set("ab") and len(text(free)) == 20)
+        case.must("only allowed tokens are generated in chats",
+                  text(chat(case, client, **force(A, B), allowed_token_ids=[B])) == "bbbb")
         bias = {"temperature": 0, "logit_bias": [[A, 100], [B, 90.0]]}
-        case.must("a list of biases", text(complete(case, client, **bias)) == "aaaa")
+        case.must("biases can be a list", text(complete(case, client, **bias)) == "aaaa")
         bias["logit_bias"].append([A, False])
-        case.must("false is never", text(complete(case, client, **bias)) == "bbbb")
+        case.must("a bias of false excludes the token", text(complete(case, client, **bias)) == "bbbb")
         for fields in ({"bad_words": ["b"]}, {"allowed_token_ids": [END], "min_tokens": 2}):
             refused(case, client, "/v1/completions", {"prompt": "a", "allowed_token_ids": [B]} | fields, "allowed_token_ids")
         for name, value in (("allowed_token_ids", []), ("allowed_token_ids", [10**6]), ("bad_words", "a"),
@@ -346,17 +361,17 @@ def penalties(case: Case) -> None:
         def first(**fields) -> str:
             return text(complete(case, client, prompt=prompt, **force(A, B), **fields))[:1]
 
-        case.must("a token of long ago is penalized", first(repetition_penalty=2) == "b")
-        case.must("llama-server's name", first(repeat_penalty=2) == "b")
-        case.must("of the last 50 it is none", first(repetition_penalty=2, repeat_last_n=50) == "a")
-        case.must("of the last 151 it is one", first(repetition_penalty=2, repeat_last_n=151) == "b")
-        case.must("-1 is all", first(repetition_penalty=2, repeat_last_n=-1) == "b")
-        case.must("0 is none", first(repetition_penalty=2, repeat_last_n=0) == "a")
+        case.must("an early token is penalized", first(repetition_penalty=2) == "b")
+        case.must("llama-server's name of the field is accepted", first(repeat_penalty=2) == "b")
+        case.must("a token before the last 50 is not penalized", first(repetition_penalty=2, repeat_last_n=50) == "a")
+        case.must("a token within the last 151 is penalized", first(repetition_penalty=2, repeat_last_n=151) == "b")
+        case.must("repeat_last_n -1 counts all tokens", first(repetition_penalty=2, repeat_last_n=-1) == "b")
+        case.must("repeat_last_n 0 counts no tokens", first(repetition_penalty=2, repeat_last_n=0) == "a")
         near = {"temperature": 0, "logit_bias": {str(A): 100, str(B): 99}}
         for name in ("presence_penalty", "frequency_penalty"):
             plain = complete(case, client, prompt=[A], **near, **{name: 2})
-            case.must(f"{name} counts the answer alone", text(plain)[:1] == "a")
-            case.must("repeat_last_n makes it count the prompt", text(complete(
+            case.must(f"{name} counts only the answer", text(plain)[:1] == "a")
+            case.must("with repeat_last_n it counts the prompt", text(complete(
                 case, client, prompt=[A], **near, **{name: 2, "repeat_last_n": 64}))[:1] == "b")
         complete(case, client, 400, repeat_last_n=-2)
     old = case.run("run", model, "-p", "a" + "c" * 150, "-n", "4", "--repetition-penalty", "2", "--repeat-last-n", "8")
@@ -377,23 +392,26 @@ def prompt_logprobs(case: Case) -> None:
         case.must("the first is null", entries[0] is None and len(entries) == len(ids))
         for token, entry, logprob in list(zip(ids, entries, echoed["token_logprobs"]))[1:]:
             own = entry[str(token)]
-            case.must("the actual token is there", own["logprob"] == logprob and own["decoded_token"] and own["rank"] > 0)
+            case.must("the actual token has an entry",
+                      own["logprob"] == logprob and own["decoded_token"] and own["rank"] > 0)
             ranks = sorted(one["rank"] for one in entry.values())
-            case.must("and the three best by rank", ranks[:3] == [1, 2, 3] and len(entry) in (3, 4))
+            case.must("the three best tokens have entries by rank", ranks[:3] == [1, 2, 3] and len(entry) in (3, 4))
             best = sorted(entry.values(), key=lambda one: one["rank"])
-            case.must("likelier ones first", [one["logprob"] for one in best] ==
+            case.must("more likely tokens are first", [one["logprob"] for one in best] ==
                       sorted((one["logprob"] for one in best), reverse=True))
         alone = complete(case, client, prompt=ids, prompt_logprobs=0, n=2)["choices"]
-        case.must("0 is the actual token alone", all(len(entry) == 1 for one in alone for entry in
+        case.must("prompt_logprobs 0 gives only the actual tokens", all(len(entry) == 1 for one in alone for entry in
                                                       one["prompt_logprobs"][1:]))
         both = complete(case, client, prompt=ids, prompt_logprobs=5, echo=True, logprobs=1)["choices"][0]
-        case.must("beside echo each has its number", both["logprobs"]["token_logprobs"][:4] ==
+        case.must("prompt_logprobs and logprobs have separate numbers", both["logprobs"]["token_logprobs"][:4] ==
                   echoed["token_logprobs"][:4] and all(len(top) <= 2 for top in both["logprobs"]["top_logprobs"][1:]) and
                   all(len(entry) >= 5 for entry in both["prompt_logprobs"][1:]))
         answer = chat(case, client, prompt_logprobs=1)
-        case.must("of a chat beside the choices", len(answer["prompt_logprobs"]) == answer["usage"]["prompt_tokens"] and
+        case.must("chats have prompt_logprobs beside the choices",
+                  len(answer["prompt_logprobs"]) == answer["usage"]["prompt_tokens"] and
                   answer["prompt_logprobs"][0] is None)
-        case.must("without it there are none", "prompt_logprobs" not in complete(case, client)["choices"][0])
+        case.must("without the field there are no prompt_logprobs",
+                  "prompt_logprobs" not in complete(case, client)["choices"][0])
         for fields in ({"prompt_logprobs": 2, "stream": True}, {"prompt_logprobs": -1}, {"prompt_logprobs": 21}):
             refused(case, client, "/v1/completions", {"prompt": "a"} | fields, "prompt_logprobs")
 
@@ -403,22 +421,24 @@ def special_tokens(case: Case) -> None:
     with case.server(case.model()) as client:
         with_start, without = (complete(case, client, **fields)["usage"]["prompt_tokens"] for fields in
                                ({}, {"add_special_tokens": False}))
-        case.must("a completion can do without", with_start == without + 1)
+        case.must("a completion can omit the start token", with_start == without + 1)
         plain, started = (chat(case, client, **fields)["usage"]["prompt_tokens"] for fields in
                           ({}, {"add_special_tokens": True}))
-        case.must("a chat can have one", started == plain + 1)
+        case.must("a chat can have a start token", started == plain + 1)
         vectors = [client.post("/v1/embeddings", {"input": "the rain"} | fields).json()["usage"]["prompt_tokens"]
                    for fields in ({}, {"add_special_tokens": False})]
-        case.must("so can embeddings do without", vectors[0] == vectors[1] + 1)
+        case.must("embeddings can omit the start token", vectors[0] == vectors[1] + 1)
         case.must("a chat is tokenized", len(tokens(case, client, messages=TALK)) == plain)
-        case.must("and continued", len(tokens(case, client, messages=TALK[:2], continue_final_message=True)) <
+        case.must("a continued chat is tokenized",
+                  len(tokens(case, client, messages=TALK[:2], continue_final_message=True)) <
                   len(tokens(case, client, messages=TALK[:2])))
         case.must("special tokens are found", START in tokens(case, client, content="<|im_start|>"))
-        case.must("or are text", START not in tokens(case, client, content="<|im_start|>", parse_special=False))
+        case.must("special tokens are text without parse_special",
+                  START not in tokens(case, client, content="<|im_start|>", parse_special=False))
         reply = case.ask(client, "/tokenize", {"prompt": "ab", "return_token_strs": True}).json()
         case.must("the tokens' texts", "".join(reply["token_strs"]) == "<s> ab" and len(reply["tokens"]) == reply["count"])
         pieces = tokens(case, client, content="ab", with_pieces=True)
-        case.must("or the tokens as pieces", "".join(one["piece"] for one in pieces) == " ab" and
+        case.must("tokens are returned as pieces", "".join(one["piece"] for one in pieces) == " ab" and
                   all(isinstance(one["id"], int) for one in pieces))
 
 
@@ -443,7 +463,7 @@ def table() -> list[tuple[str, list[str], str]]:
 @reported("fields that would change the answer: refused by name, but for neutral values; others change nothing")
 def fields_of_the_table(case: Case) -> None:
     fields = table()
-    case.must("the table is there", len(fields) > 100)
+    case.must("the page has the table of fields", len(fields) > 100)
     with case.server(case.model()) as client:
         wrong = []
         for name, places, what in fields:
@@ -464,8 +484,8 @@ def fields_of_the_table(case: Case) -> None:
                     if reply.status != 200:
                         wrong.append(f"{path} {name} {value}: {reply.status} {reply.body[:100]}")
         case.says("\n".join(wrong[:10]))
-        case.must("each field is what the table says", not wrong)
-        case.must("fields of nobody are ignored", complete(case, client, nobody_knows=[1]))
+        case.must("each field is treated as in the table", not wrong)
+        case.must("unknown fields are ignored", complete(case, client, nobody_knows=[1]))
 
 
 @reported("neutral values that clients send: change nothing")
@@ -484,12 +504,13 @@ def neutral_values(case: Case) -> None:
             case.must(f"{fields} changes nothing", (text(complete(case, client, **fields)),
                                                     text(chat(case, client, **fields))) == wanted)
         random = {"temperature": 3, "max_tokens": 20, "seed": -1}
-        case.must("seed -1 is a random one", len({text(complete(case, client, **random)) for _ in range(4)}) > 1)
+        case.must("seed -1 gives a random seed", len({text(complete(case, client, **random)) for _ in range(4)}) > 1)
         complete(case, client, 400, stream_options={"include_usage": True})
         complete(case, client, 400, stream=True, stream_options={"continuous_usage_stats": True})
         vector = {"input": "a", "encoding_format": None, "user": "me", "dimensions": None}
         size = len(client.post("/v1/embeddings", vector).json()["data"][0]["embedding"])
-        case.must("the model's own dimensions", client.post("/v1/embeddings", vector | {"dimensions": size}).status == 200)
+        case.must("the model's dimensions are accepted",
+                  client.post("/v1/embeddings", vector | {"dimensions": size}).status == 200)
         refused(case, client, "/v1/embeddings", vector | {"dimensions": size - 1}, "dimensions")
 
 
@@ -506,7 +527,7 @@ def template_fields(case: Case) -> None:
                                ({"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": False}},
                                 " low False")):
             reply = case.ask(client, "/apply-template", {"messages": [USER]} | fields)
-            case.must(f"{fields} is seen", reply.json()["prompt"] == USER["content"] + wanted)
+            case.must(f"{fields} is in the prompt", reply.json()["prompt"] == USER["content"] + wanted)
         refused(case, client, "/v1/chat/completions", {"messages": [USER], "chat_template_kwargs":
                                                        {"continue_final_message": True}}, "chat_template_kwargs")
 
@@ -518,10 +539,11 @@ def model_names(case: Case) -> None:
         for path, body in (("/v1/completions", {"prompt": "a"}), ("/v1/chat/completions", {"messages": [USER]}),
                            ("/v1/embeddings", {"input": "a"}), ("/tokenize", {"prompt": "a"})):
             reply = case.ask(client, path, body | {"model": "gpt-4o"})
-            case.must("it is not found", reply.status == 404 and reply.json()["error"]["code"] == "model_not_found")
+            case.must("an unknown model's name is answered with 404",
+                      reply.status == 404 and reply.json()["error"]["code"] == "model_not_found")
     with case.server(model, "--any-name") as client:
         complete(case, client, model="gpt-4o")
-        case.must("the answer says who answers", chat(case, client, model="gpt-4o")["model"] == model.name)
+        case.must("the answer has the served model's name", chat(case, client, model="gpt-4o")["model"] == model.name)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -543,7 +565,8 @@ def content_types(case: Case) -> None:
             reply = client.post("/v1/completions", body, headers={"Content-Type": kind})
             case.must(f"{kind} is refused", reply.status == 415)
         for before in (b"\xef\xbb\xbf", b"\xef\xbb\xbf \n", b" \r\n\t"):
-            case.must("what is before the JSON is no harm", client.post("/v1/completions", before + body).status == 200)
+            case.must("spaces and a byte order mark before the JSON are skipped",
+                      client.post("/v1/completions", before + body).status == 200)
 
 
 @reported("a page of another site that posts what a browser sends unasked: refused")
@@ -556,10 +579,11 @@ def foreign_pages(case: Case) -> None:
                             {"Origin": f"http://127.0.0.1:{client.port + 1}"}):
                 reply = client.post("/v1/completions", body, headers=headers | {"Content-Type": kind})
                 case.must(f"{kind} with {headers} is refused", reply.status == 403)
-                case.must("no header allows it", "access-control-allow-origin" not in reply.headers)
+                case.must("no header allows other origins", "access-control-allow-origin" not in reply.headers)
         own = {"Origin": f"http://127.0.0.1:{client.port}", "Sec-Fetch-Site": "same-origin"}
-        case.must("the page of this server may", client.post("/v1/completions", body, headers=own).status == 200)
-        case.must("a link from elsewhere leads to it", client.get("/", headers={"Sec-Fetch-Site": "cross-site"}).status == 200)
+        case.must("the page of this server is allowed", client.post("/v1/completions", body, headers=own).status == 200)
+        case.must("links from other sites work",
+                  client.get("/", headers={"Sec-Fetch-Site": "cross-site"}).status == 200)
 
 
 @reported("doubled and trailing slashes, /v1 left out or added: the same address")
@@ -572,14 +596,14 @@ def spellings_of_paths(case: Case) -> None:
             for before in ("/v1/", "/", "//", "/v1//", "//v1/"):
                 for after in ("", "/", "//"):
                     reply = client.post(before + path + after, body)
-                    case.must(f"{before}{path}{after} is the same", reply.status == 200)
+                    case.must(f"{before}{path}{after} is the same address", reply.status == 200)
         for path in ("/models", "/v1/models/", "//models", f"/models/{name}", f"/v1/models//{name}/", "/v1/health", "/health/",
                      "/v1/metrics"):
-            case.must(f"{path} is the same", client.get(path).status == 200)
+            case.must(f"{path} is the same address", client.get(path).status == 200)
         name_escaped = "".join(f"%{ord(letter):02x}" for letter in name)
         case.must("a name may have escapes", client.get(f"/v1/models/{name_escaped}").status == 200)
         for path in ("/v1", "/v1/", "/v1/v1/completions", "/v2/completions", "/completion", "/v1/completionss", "/..//models"):
-            case.must(f"{path} is none", client.post(path, {"prompt": "a"}).status == 404)
+            case.must(f"{path} is answered with 404", client.post(path, {"prompt": "a"}).status == 404)
 
 
 @reported("HEAD and OPTIONS: answered without a body, and without a word to pages of other sites")
@@ -588,13 +612,14 @@ def other_methods(case: Case) -> None:
         for path, allowed in (("/v1/models", "GET, HEAD, OPTIONS"), ("/v1/chat/completions/", "POST, OPTIONS")):
             reply = client.request("OPTIONS", path)
             case.says(reply)
-            case.must("what is allowed", reply.status == 200 and reply.headers.get("allow") == allowed and not reply.body)
+            case.must("OPTIONS is answered with the allowed methods",
+                      reply.status == 200 and reply.headers.get("allow") == allowed and not reply.body)
         head = client.request("HEAD", "/v1/models")
         case.must("HEAD is GET without the body", head.status == 200 and not head.body)
         foreign = client.request("OPTIONS", "/v1/models", headers={"Origin": "http://evil.example"})
-        case.must("pages of others are refused", foreign.status == 403 and
+        case.must("pages of other sites are refused", foreign.status == 403 and
                   not any(name.startswith("access-control") for name in foreign.headers))
-        case.must("there is nothing elsewhere", client.request("OPTIONS", "/nobody").status == 404)
+        case.must("OPTIONS of an unknown path is answered with 404", client.request("OPTIONS", "/nobody").status == 404)
 
 
 @reported("clients that keep the connection, with errors among the answers")
@@ -611,7 +636,7 @@ def kept_connections(case: Case) -> None:
             sockets.add(id(connection.sock))
         connection.close()
         case.says(statuses)
-        case.must("one connection has them all", statuses == [200, 400, 200, 400, 200] and len(sockets) == 1)
+        case.must("one connection has all answers", statuses == [200, 400, 200, 400, 200] and len(sockets) == 1)
 
 
 @reported("Expect: 100-continue: told to go on, then answered; or refused before the body")
@@ -625,13 +650,13 @@ def expecting_clients(case: Case) -> None:
                 connection.sendall(head.format(path, len(body)).encode())
                 answer = connection.recv(4096)
                 case.says(answer[:40])
-                case.must("the first word is right", answer.startswith(first))
+                case.must("the first status is correct", answer.startswith(first))
                 if path == "/nobody":
                     continue
                 connection.sendall(body)
                 while piece := connection.recv(4096):
                     answer += piece
-                case.must("then it is answered", b"HTTP/1.1 200 " in answer)
+                case.must("then the request is answered", b"HTTP/1.1 200 " in answer)
 
 
 @reported("offers of HTTP/2 (Upgrade: h2c, the preface of prior knowledge): HTTP/1.1 goes on, or the end")
@@ -642,14 +667,14 @@ def http2_offers(case: Case) -> None:
     with case.server(case.model()) as client:
         answer = client.raw(b"GET /health HTTP/1.1\r\n" + offer + b"\r\n")
         case.says(answer[:40])
-        case.must("an offer is passed over", answer.startswith(b"HTTP/1.1 200 "))
+        case.must("an offer of HTTP/2 is ignored", answer.startswith(b"HTTP/1.1 200 "))
         answer = client.raw(b"POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\n" + offer +
                             b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        case.must("beside a body, too", answer.startswith(b"HTTP/1.1 200 "))
+        case.must("an offer of HTTP/2 with a body is ignored", answer.startswith(b"HTTP/1.1 200 "))
         answer = client.raw(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9))
         case.says(answer[:40])
         case.must("the preface is refused", not answer or answer.startswith(b"HTTP/1.1 400 "))
-        case.must("the server goes on", client.get("/health").status == 200)
+        case.must("the server still answers", client.get("/health").status == 200)
 
 
 @reported("a budget that was there stays: bodies that clients write wrong are refused with a line of JSON")

@@ -12,7 +12,7 @@ PROMPTS = ("a b c", "the end of the line", "one", "x y z x y z x y z")
 
 def verify(case: Case, model, tolerance: float):
     done = case.run("verify", model, "--expected", case.work / "model.expected.safetensors", "--tolerance", tolerance)
-    case.must("the logits of transformers", done.returncode == 0)
+    case.must("the logits equal those of transformers", done.returncode == 0)
 
 
 def completion(client, prompt: str) -> tuple[str, list]:
@@ -40,7 +40,7 @@ def lfm3_schemes(case: Case) -> None:
         done = case.run("convert", model, "-o", scheme, "--scheme", scheme, "--preset", "fast")
         case.must("it is converted", done.returncode == 0)
         done = case.run("verify", scheme, "--expected", case.work / "model.expected.safetensors", "--json")
-        case.must("a small divergence", json.loads(done.stdout)["kl_mean"] < 0.01)
+        case.must("the divergence is small", json.loads(done.stdout)["kl_mean"] < 0.01)
 
 
 @reported("a gate for each head: the bias of the values stays, their rotation is said to be possible")
@@ -68,7 +68,8 @@ def lfm3_without_rotation(case: Case) -> None:
     model = case.model("lfm3")
     edit_json(model / "config.json", rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 100.0}})
     done = case.run("inspect", model)
-    case.must("one line that names it", done.returncode == 1 and b"rope_parameters.sliding_attention" in done.stderr
+    case.must("the error is one line with the field's name",
+              done.returncode == 1 and b"rope_parameters.sliding_attention" in done.stderr
               and len(done.stderr.splitlines()) == 1)
 
 
@@ -79,14 +80,14 @@ def lfm3_served(case: Case) -> None:
         alone = [completion(client, prompt) for prompt in PROMPTS]
         case.says(alone)
         case.must("texts are generated", all(text for text, _ in alone))
-        case.must("the same from what is cached", [completion(client, prompt) for prompt in PROMPTS] == alone)
+        case.must("cached prompts have the same texts", [completion(client, prompt) for prompt in PROMPTS] == alone)
         with concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
             beside = list(pool.map(lambda prompt: completion(client, prompt), PROMPTS))
-        case.must("the same beside others", beside == alone)
+        case.must("concurrent requests have the same texts", beside == alone)
         longer = PROMPTS[1] + alone[1][0]
         continued = completion(client, longer)
     with case.server(model, "--kv", "int8") as client:
-        case.must("a text that goes on from a cached one is that of a fresh server",
+        case.must("a text after a cached one is the same as from a new server",
                   completion(client, longer) == continued)
 
 

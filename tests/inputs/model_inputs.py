@@ -16,7 +16,7 @@ CHAT = {"messages": [{"role": "user", "content": "ab"}]}
 def succeeds(case: Case, what: str, *arguments, **options) -> str:
     """Runs the program, which must exit with 0, and returns its standard output."""
     done = case.run(*arguments, **options)
-    case.must(f"{what}: exit with 0", done.returncode == 0)
+    case.must(f"{what}: exits with 0", done.returncode == 0)
     return done.stdout.decode(errors="replace")
 
 
@@ -24,8 +24,8 @@ def refused(case: Case, what: str, *arguments, names: str, **options) -> str:
     """Runs the program, which must exit with 1 and one line that names `names`."""
     done = case.run(*arguments, **options)
     error = done.stderr.decode(errors="replace").strip()
-    case.must(f"{what}: exit with 1", done.returncode == 1)
-    case.must(f"{what}: one line about {names}", names in error and "\n" not in error)
+    case.must(f"{what}: exits with 1", done.returncode == 1)
+    case.must(f"{what}: prints one line with {names}", names in error and "\n" not in error)
     return error
 
 
@@ -77,14 +77,14 @@ def appended_token(case: Case) -> None:
     append_token(appending)
     wanted = vectors(case, plain, "ab<|im_end|>")
     case.must("embed appends the token", vectors(case, appending, "ab") == wanted)
-    case.must("a text's own tokens stay", vectors(case, appending, "ab") != vectors(case, plain, "ab"))
+    case.must("a text's own tokens are kept", vectors(case, appending, "ab") != vectors(case, plain, "ab"))
     answers = [succeeds(case, "run", "run", model, "-p", "ab", "-n", 4, "--quiet") for model in (plain, appending)]
-    case.must("a prompt that goes on has no token after it", answers[0] == answers[1])
+    case.must("a prompt that is continued has no appended token", answers[0] == answers[1])
     with case.server(appending) as client:
         reply = case.ask(client, "/v1/embeddings", {"input": "ab"})
-        case.must("the server appends it, too", reply.json()["usage"]["prompt_tokens"] == 4)
+        case.must("the server appends the token", reply.json()["usage"]["prompt_tokens"] == 4)
         served = reply.json()["data"][0]["embedding"]
-        case.must("the same vector", max(abs(a - b) for a, b in zip(served, json.loads(wanted))) < 1e-5)
+        case.must("the server's vector is the same", max(abs(a - b) for a, b in zip(served, json.loads(wanted))) < 1e-5)
 
 
 @reported("eval --vectors of a decoder whose tokenizer appends a token: both models' vectors have it")
@@ -95,7 +95,7 @@ def appended_token_compared(case: Case) -> None:
     (case.work / "texts.txt").write_text("ab\nba\nabba\n")
     report = json.loads(succeeds(case, "eval", "eval", model, "--vectors", "texts.txt", "--reference", model, "--json",
                                  "--quiet"))
-    case.must("tokens of the texts, one before and one after each", report["tokens"] == 2 + 3 + 4 + 3 * 2)
+    case.must("each text has one token before and one after it", report["tokens"] == 2 + 3 + 4 + 3 * 2)
 
 
 @reported("add_eos_token: false beside a post-processor that appends another token than EOS: the token is appended")
@@ -106,7 +106,7 @@ def appended_other_token(case: Case) -> None:
     edit_json(model / "tokenizer_config.json", add_eos_token=False)
     with case.server(model) as client:
         reply = case.ask(client, "/v1/embeddings", {"input": "ab"})
-        case.must("four tokens", reply.json()["usage"]["prompt_tokens"] == 4)
+        case.must("the text has four tokens", reply.json()["usage"]["prompt_tokens"] == 4)
 
 
 @reported("a bare model (LlamaModel: names without model., no head): vectors as of the whole model")
@@ -120,7 +120,7 @@ def bare_model(case: Case) -> None:
         model = case.model(family, folder=kind)
         wanted = vectors(case, model, "ab")
         make_bare(model, kind)
-        case.must(f"{kind}: the same vectors", vectors(case, model, "ab") == wanted)
+        case.must(f"{kind}: has the same vectors", vectors(case, model, "ab") == wanted)
 
 
 @reported("a bare model is asked for text: one line that says it has no head, and 400; vectors go on")
@@ -135,8 +135,9 @@ def bare_model_asked_for_text(case: Case) -> None:
     with case.server(model) as client:
         for path, body in (("/v1/completions", {"prompt": "ab"}), ("/v1/chat/completions", CHAT)):
             reply = case.ask(client, path, body)
-            case.must(f"{path}: 400 about the head", reply.status == 400 and b"no head" in reply.body)
-        case.must("embeddings: 200", case.ask(client, "/v1/embeddings", {"input": "ab"}).status == 200)
+            case.must(f"{path}: is answered with 400 and a message about the head",
+                      reply.status == 400 and b"no head" in reply.body)
+        case.must("embeddings are answered with 200", case.ask(client, "/v1/embeddings", {"input": "ab"}).status == 200)
 
 
 @reported("a bare model is converted: the result makes vectors, and still has no head")
@@ -146,7 +147,8 @@ def bare_model_converted(case: Case) -> None:
     wanted = json.loads(vectors(case, model, "ab"))
     succeeds(case, "convert", "convert", model, "-o", "out", "--scheme", "f32", "--quiet")
     found = json.loads(vectors(case, case.work / "out", "ab"))
-    case.must("the same vectors", max(abs(a - b) for a, b in zip(found, wanted, strict=True)) < 1e-3)
+    case.must("the converted model has the same vectors",
+              max(abs(a - b) for a, b in zip(found, wanted, strict=True)) < 1e-3)
     refused(case, "run", "run", "out", "-p", "ab", "-n", 2, names="no head")
 
 
@@ -160,7 +162,8 @@ def bare_names_with_tied_head(case: Case) -> None:
         edit_json(whole / "config.json", tie_word_embeddings=True)
         wanted = succeeds(case, "the whole model", "run", whole, "-p", "ab", "-n", 6, "--quiet")
         make_bare(bare, kind, tied)
-        case.must("the same text", succeeds(case, "run", "run", bare, "-p", "ab", "-n", 6, "--quiet") == wanted)
+        case.must("the generated text is the same",
+                  succeeds(case, "run", "run", bare, "-p", "ab", "-n", 6, "--quiet") == wanted)
 
 
 # Generation defaults ------------------------------------------------------------------------------------------------
@@ -200,9 +203,10 @@ def end_tokens(case: Case) -> None:
         with case.server(model) as client:
             text, tokens, why = generated(case, client, prompt)
         case.must(f"eos_token_id {ids} ends the text", why == "stop" and tokens < before[1])
-        case.must("and is not a part of it", before[0].startswith(text))
+        case.must("the end token is not part of the text", before[0].startswith(text))
         with case.server(model, "--generation-config", "none") as client:
-            case.must("with --generation-config none, too", generated(case, client, prompt) == (text, tokens, why))
+            case.must("with --generation-config none the end tokens are the same",
+                      generated(case, client, prompt) == (text, tokens, why))
 
 
 @reported("the end tokens of generation_config.json in what convert writes: a directory and a GGUF end where the original does")
@@ -212,15 +216,16 @@ def end_tokens_converted(case: Case) -> None:
     longer = succeeds(case, "before", "run", model, "-p", prompt, "-n", 12, "--quiet")
     edit_json(model / "generation_config.json", eos_token_id=[2, end], temperature=0.5, top_k=4, do_sample=True)
     wanted = succeeds(case, "the original", "run", model, "-p", prompt, "-n", 12, "--quiet")
-    case.must("the original ends there", len(wanted) < len(longer))
+    case.must("the original ends at the end token", len(wanted) < len(longer))
     sampled = ["--chat", "-p", "ab", "-n", 12, "--seed", 5, "--quiet"]
     chat = succeeds(case, "its chat", "run", model, *sampled)
     succeeds(case, "convert", "convert", model, "-o", "out", "--scheme", "f32", "--quiet")
     succeeds(case, "convert to GGUF", "convert", model, "-o", "out.gguf", "--to", "gguf", "--scheme", "f32", "--quiet")
     succeeds(case, "convert back", "convert", "out.gguf", "-o", "back", "--scheme", "f32", "--quiet")
     for name in ("out", "out.gguf", "back"):
-        case.must(f"{name} ends there", succeeds(case, name, "run", name, "-p", prompt, "-n", 12, "--quiet") == wanted)
-        case.must(f"{name} samples so", succeeds(case, name, "run", name, *sampled) == chat)
+        case.must(f"{name} ends at the end token",
+                  succeeds(case, name, "run", name, "-p", prompt, "-n", 12, "--quiet") == wanted)
+        case.must(f"{name} has the same sampling defaults", succeeds(case, name, "run", name, *sampled) == chat)
 
 
 @reported("sampling values of generation_config.json: the defaults of run --chat, said once; flags override them; none leaves them")
@@ -234,16 +239,18 @@ def sampling_defaults(case: Case) -> None:
               repetition_penalty=1.3)
     done = case.run(*chat)
     told = [line for line in done.stderr.decode().splitlines() if "temperature 1.5" in line]
-    case.must("by the file as by flags", done.stdout.decode() == wanted and wanted != greedy)
-    case.must("it says so once, with the way out", len(told) == 1 and "top_k 20" in told[0]
+    case.must("values of the file and of flags give the same text", done.stdout.decode() == wanted and wanted != greedy)
+    case.must("one line has the values and the flag that disables them", len(told) == 1 and "top_k 20" in told[0]
               and "--generation-config none" in told[0])
-    case.must("a flag goes before", succeeds(case, "--temperature 0", *chat, "--temperature", 0, "--repetition-penalty", 1,
+    case.must("a flag overrides the file",
+              succeeds(case, "--temperature 0", *chat, "--temperature", 0, "--repetition-penalty", 1,
                                              "--quiet") == greedy)
-    case.must("none leaves them", succeeds(case, "none", *chat, "--generation-config", "none", "--quiet") == greedy)
+    case.must("--generation-config none ignores the file",
+              succeeds(case, "none", *chat, "--generation-config", "none", "--quiet") == greedy)
     edit_json(model / "generation_config.json", do_sample=False, repetition_penalty=...)
     case.must("do_sample: false is greedy", succeeds(case, "do_sample", *chat, "--quiet") == greedy)
     edit_json(model / "generation_config.json", do_sample=True, temperature=..., top_k=..., top_p=...)
-    case.must("do_sample: true without a temperature: 1", succeeds(case, "do_sample", *chat, "--quiet") ==
+    case.must("do_sample: true without a temperature means 1", succeeds(case, "do_sample", *chat, "--quiet") ==
               succeeds(case, "by a flag", *chat, "--temperature", 1, "--quiet"))
 
 
@@ -259,15 +266,16 @@ def sampling_defaults_served(case: Case) -> None:
     edit_json(model / "generation_config.json", **asked)
     with case.server(model) as client:
         told = [line for line in client.server.lines if '"temperature":1.5' in line.replace(" ", "")]
-        case.must("the log tells the values", told and '"top_k":3' in told[0].replace(" ", ""))
-        case.must("what a request leaves out is the model's",
+        case.must("the log has the values", told and '"top_k":3' in told[0].replace(" ", ""))
+        case.must("fields that a request leaves out have the model's values",
                   case.ask(client, "/v1/completions", body).json()["choices"][0]["text"] == wanted != plain)
         answer = case.ask(client, "/v1/chat/completions", CHAT | {"max_tokens": 12, "seed": 7}).json()
-        case.must("in chats, too", answer["choices"][0]["message"] == chat["choices"][0]["message"])
+        case.must("chats use the model's values", answer["choices"][0]["message"] == chat["choices"][0]["message"])
         other = case.ask(client, "/v1/completions", body | {"temperature": 0, "repetition_penalty": 1}).json()
-        case.must("a request's own fields go before", other["choices"][0]["text"] == greedy)
+        case.must("a request's fields override the model's values", other["choices"][0]["text"] == greedy)
     with case.server(model, "--generation-config", "none") as client:
-        case.must("none leaves them", case.ask(client, "/v1/completions", body).json()["choices"][0]["text"] == plain)
+        case.must("--generation-config none ignores the model's values",
+                  case.ask(client, "/v1/completions", body).json()["choices"][0]["text"] == plain)
 
 
 @reported("a generation_config.json that is broken: one line that names the file and the field")
@@ -281,7 +289,7 @@ def broken_generation_config(case: Case) -> None:
                         ('{"top_p": 2}', "top_p"), ('{"top_k": 1.5}', "top_k"), ('{"do_sample": 1}', "do_sample")):
         file.write_text(text)
         error = refused(case, text, "run", model, "--chat", "-p", "ab", "-n", 2, names="generation_config.json")
-        case.must(f"names {field}", field in error)
+        case.must(f"the error names {field}", field in error)
         succeeds(case, "--generation-config none", "run", model, "--chat", "-p", "ab", "-n", 2, "--generation-config", "none")
     file.write_text('\ufeff{"temperature": null, "top_p": NaN, "do_sample": null}'.replace('"top_p": NaN, ', ""))
     succeeds(case, "null is nothing", "run", model, "--chat", "-p", "ab", "-n", 2)
@@ -304,16 +312,16 @@ def gguf_end_of_turn(case: Case) -> None:
     names += [f"<{i}>" for i in range(67 - len(names))]
     spelled = [name.replace("▁", " ") for name in names]
     ends = [(i, spelled.index(text)) for i, text in enumerate(texts) if i > 0 and text in spelled[4:] and text not in texts[:i]]
-    case.must("the model writes a token to end at", ends)
+    case.must("the model generates a possible end token", ends)
     place, end = ends[0]
-    case.must("without a word of it the text goes on", gguf_ends(case, "none")[2] == "length")
+    case.must("without such a token in the file the text continues", gguf_ends(case, "none")[2] == "length")
     for key in ("eot", "eom"):
-        case.must(f"{key}_token_id ends", gguf_ends(case, key, **{key: end})[1:] == (place + 1, "stop"))
+        case.must(f"{key}_token_id ends the text", gguf_ends(case, key, **{key: end})[1:] == (place + 1, "stop"))
     for name in ("<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|eom_id|>", "<EOT>"):
         found = gguf_ends(case, "named", names={end: name, 3: "<other>"}, types={end: CONTROL})
-        case.must(f"{name} ends", found[1:] == (place + 1, "stop"))
+        case.must(f"{name} ends the text", found[1:] == (place + 1, "stop"))
     plain = gguf_ends(case, "text", names={end: "<|eot_id|>", 3: "<other>"}, types={end: NORMAL})
-    case.must("a token of text that is spelled so does not", plain[2] == "length")
+    case.must("an ordinary token with the same text does not end the text", plain[2] == "length")
     harmony = gguf_ends(case, "harmony", names={end: "<|end|>", 3: "<|return|>"}, types={end: CONTROL})
     case.must("<|end|> beside <|return|> ends a message, not the answer", harmony[2] == "length")
 
@@ -324,15 +332,17 @@ def gguf_repeated_token(case: Case) -> None:
     done = case.run("run", path, "-p", "a", "-n", 1)
     told = [line for line in done.stderr.decode().splitlines() if "twice" in line]
     case.must("runs", done.returncode == 0)
-    case.must("one line with both ids", len(told) == 1 and "7" in told[0] and "66" in told[0])
+    case.must("one line has both ids", len(told) == 1 and "7" in told[0] and "66" in told[0])
     with case.server(path) as client:
         ids = case.ask(client, "/tokenize", {"content": "xa", "add_special": False}).json()["tokens"]
-        case.must("the first one counts", 66 not in ids and 7 in ids)
-        case.must("the second one is shown", case.ask(client, "/detokenize", {"tokens": [8, 66]}).json()["content"].strip()
+        case.must("a text becomes the first token", 66 not in ids and 7 in ids)
+        case.must("the second token is shown",
+                  case.ask(client, "/detokenize", {"tokens": [8, 66]}).json()["content"].strip()
                   == "ba")
     succeeds(case, "convert", "convert", path, "-o", "out", "--scheme", "f32", "--quiet")
     with case.server(case.work / "out") as client:
-        case.must("shown by what it is converted to", case.ask(client, "/detokenize", {"tokens": [8, 66]}).json()["content"]
+        case.must("the converted model shows the second token",
+                  case.ask(client, "/detokenize", {"tokens": [8, 66]}).json()["content"]
                   .strip() == "ba")
 
 
@@ -350,7 +360,7 @@ def gguf_long_types(case: Case) -> None:
     succeeds(case, "an array in an array, which nothing needs", "run", path, "-p", "a", "-n", 1)
     megabytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
     case.says(f"{megabytes} MB at most")
-    case.must("less than 450 MB", megabytes < 450)
+    case.must("the process takes less than 450 MB", megabytes < 450)
 
 
 @reported("a GGUF whose tokenizer.ggml.token_type is of another size or type: one line about it")
@@ -373,12 +383,13 @@ def gguf_unread_tensor(case: Case) -> None:
             entry = model_files._packed_string(name) + (1).to_bytes(4, "little") + (32).to_bytes(8, "little")
             gguf.entries += entry + (200).to_bytes(4, "little") + (0).to_bytes(8, "little")
             path = gguf.write(case.work / "unused.gguf")
-            case.must("runs as before", succeeds(case, name, "run", path, "-p", "ab", "-n", 4, "--quiet") == wanted)
+            case.must("the file with the tensor runs as before",
+                      succeeds(case, name, "run", path, "-p", "ab", "-n", 4, "--quiet") == wanted)
         else:
             at = gguf.entries.index(name.encode()) + len(name) + 4 + 16
             gguf.entries[at:at + 4] = (200).to_bytes(4, "little")
             error = refused(case, name, "run", gguf.write(case.work / "needed.gguf"), "-p", "ab", names=name)
-            case.must("and the type", "200" in error)
+            case.must("the error has the type", "200" in error)
 
 
 # More tokens than rows ----------------------------------------------------------------------------------------------
@@ -401,19 +412,21 @@ def token_beyond_embedding(case: Case) -> None:
     model = with_token_beyond(case)
     (case.work / "text.txt").write_text("ab ba the " * 60)
     wanted = succeeds(case, "without the token", "run", plain, "-p", "ab", "-n", 8, "--quiet")
-    case.must("run", succeeds(case, "run", "run", model, "-p", "ab", "-n", 8, "--quiet") == wanted)
+    case.must("run gives the same text", succeeds(case, "run", "run", model, "-p", "ab", "-n", 8, "--quiet") == wanted)
     succeeds(case, "chat", "run", model, "--chat", "-p", "<image_soft_token>", "-n", 2, "--quiet")
     succeeds(case, "eval", "eval", model, "--text", "text.txt", "--context", 16, "--quiet")
     succeeds(case, "calibrate", "calibrate", model, "--text", "text.txt", "-o", "m.stats", "--samples", 2, "--length", 16,
              "--quiet")
-    case.must("embed", vectors(case, model, "ab") == vectors(case, plain, "ab"))
+    case.must("embed gives the same vectors", vectors(case, model, "ab") == vectors(case, plain, "ab"))
     succeeds(case, "convert", "convert", model, "-o", "out", "--scheme", "f32", "--quiet")
-    case.must("out", succeeds(case, "out", "run", "out", "-p", "ab", "-n", 8, "--quiet") == wanted)
+    case.must("the converted model gives the same text",
+              succeeds(case, "out", "run", "out", "-p", "ab", "-n", 8, "--quiet") == wanted)
     large = model_files.write_byte_level_model(case.work / "large")
     wanted = succeeds(case, "without the token", "run", large, "-p", "ab", "-n", 8, "--quiet")
     add_token(large, 260)
     succeeds(case, "convert to GGUF", "convert", large, "-o", "out.gguf", "--to", "gguf", "--scheme", "f32", "--quiet")
-    case.must("GGUF", succeeds(case, "GGUF", "run", "out.gguf", "-p", "ab", "-n", 8, "--quiet") == wanted)
+    case.must("the GGUF gives the same text",
+              succeeds(case, "GGUF", "run", "out.gguf", "-p", "ab", "-n", 8, "--quiet") == wanted)
 
 
 @reported("a text or ids with a token that the embedding has no row for: one line that names it, and 400")
@@ -429,9 +442,10 @@ def token_beyond_embedding_in_text(case: Case) -> None:
         for path, body in (("/v1/completions", text), ("/v1/completions", {"prompt": [7, 67]}),
                            ("/v1/embeddings", {"input": "a<image_soft_token>"}), ("/v1/embeddings", {"input": [67]}),
                            ("/tokenize", text), ("/detokenize", {"tokens": [67]})):
-            case.must(f"{path} {body}: 400", case.ask(client, path, body).status == 400)
+            case.must(f"{path} {body} is answered with 400", case.ask(client, path, body).status == 400)
         chat = {"messages": [{"role": "user", "content": "<image_soft_token>"}], "max_tokens": 2}
-        case.must("a user's words are text", case.ask(client, "/v1/chat/completions", chat).status == 200)
+        case.must("special tokens in a user's message are text",
+                  case.ask(client, "/v1/chat/completions", chat).status == 200)
 
 
 @reported("a tokenizer of another model: still refused")
@@ -450,13 +464,13 @@ def template_of_processor(case: Case) -> None:
     model = case.model()
     (model / "chat_template.json").write_text(json.dumps({"chat_template": "P" + SEPARATE}))
     with case.server(model) as client:
-        case.must("the tokenizer's goes before", "<|im_start|>" in prompt_of(case, client))
+        case.must("the tokenizer's template is preferred", "<|im_start|>" in prompt_of(case, client))
     edit_json(model / "tokenizer_config.json", chat_template=...)
     with case.server(model) as client:
-        case.must("it is found", prompt_of(case, client) == "Pab")
+        case.must("chat_template.json is read", prompt_of(case, client) == "Pab")
     succeeds(case, "convert", "convert", model, "-o", "out", "--scheme", "f32", "--quiet")
     with case.server(case.work / "out") as client:
-        case.must("and copied", prompt_of(case, client) == "Pab")
+        case.must("convert copies chat_template.json", prompt_of(case, client) == "Pab")
 
 
 @reported("additional_chat_templates, and lists of templates without one that is called default")
@@ -468,19 +482,19 @@ def several_templates(case: Case) -> None:
     succeeds(case, "convert", "convert", model, "-o", "out", "--scheme", "f32", "--quiet")
     for folder in (model, case.work / "out"):
         with case.server(folder) as client:
-            case.must("chat_template.jinja, without its byte order mark", prompt_of(case, client) == "X\nab")
+            case.must("chat_template.jinja is read without its byte order mark", prompt_of(case, client) == "X\nab")
     (model / "chat_template.jinja").unlink()
     (model / "additional_chat_templates" / "default.jinja").write_text("D" + SEPARATE)
     with case.server(model) as client:
-        case.must("the default among the others", prompt_of(case, client) == "Dab")
+        case.must("the default template is preferred to additional ones", prompt_of(case, client) == "Dab")
     other = case.model(folder="other")
     edit_json(other / "tokenizer_config.json", chat_template=[{"name": "own", "template": "O" + SEPARATE}])
     with case.server(other) as client:
-        case.must("the only one of a list", prompt_of(case, client) == "Oab")
+        case.must("the only template of a list is used", prompt_of(case, client) == "Oab")
     edit_json(other / "tokenizer_config.json", chat_template=[{"name": "tool_use", "template": "T" + SEPARATE},
                                                               {"name": "default", "template": "D" + SEPARATE}])
     with case.server(other) as client:
-        case.must("the default of a list", prompt_of(case, client) == "Dab")
+        case.must("the default template of a list is used", prompt_of(case, client) == "Dab")
 
 
 @reported("unk_token, pad_token and the other special tokens in templates, as transformers defines them")
@@ -491,13 +505,13 @@ def special_tokens_in_templates(case: Case) -> None:
               pad_token="a", sep_token={"content": "b", "lstrip": False}, image_token="c", add_bos_token=True,
               extra_special_tokens={"audio_token": "d"})
     with case.server(model) as client:
-        case.must("by name", prompt_of(case, client) == "<unk>|a|b|False|c|d|False|ab")
-        case.must("/tokenizer_info, too", client.get("/tokenizer_info").json()["pad_token"] == "a")
+        case.must("templates have special tokens by name", prompt_of(case, client) == "<unk>|a|b|False|c|d|False|ab")
+        case.must("/tokenizer_info has the pad token", client.get("/tokenizer_info").json()["pad_token"] == "a")
     gguf = model_files.gguf_with_tokenizer(case.work / "m.gguf", padding=9)
     file = Gguf(gguf)
     file.fields["tokenizer.chat_template"] = (STRING, "{{ unk_token }}{{ pad_token }}{{ bos_token }}" + SEPARATE)
     with case.server(file.write(gguf)) as client:
-        case.must("of a GGUF", prompt_of(case, client) == "<unk>c<s>ab")
+        case.must("templates of a GGUF have special tokens", prompt_of(case, client) == "<unk>c<s>ab")
 
 
 @reported("special tokens that only special_tokens_map.json names, beside a tokenizer.json")
@@ -508,11 +522,11 @@ def special_tokens_map(case: Case) -> None:
     (model / "special_tokens_map.json").write_text(json.dumps(
         {"bos_token": "<s>", "eos_token": {"content": "<|im_end|>", "lstrip": False}, "pad_token": "a"}))
     with case.server(model) as client:
-        case.must("are known", prompt_of(case, client) == "<s><|im_end|>aab")
-        case.must("the end of a text is one", client.get("/tokenizer_info").json()["eos_token"] == "<|im_end|>")
+        case.must("templates have these special tokens", prompt_of(case, client) == "<s><|im_end|>aab")
+        case.must("the end token is one of them", client.get("/tokenizer_info").json()["eos_token"] == "<|im_end|>")
 
 
-@reported("bos_token: null in tokenizer_config.json (Qwen): undefined in templates, whatever config.json says")
+@reported("bos_token: null in tokenizer_config.json (Qwen): undefined in templates, for any value in config.json")
 def no_bos_token(case: Case) -> None:
     model = case.model()
     tokenizer = json.loads((model / "tokenizer.json").read_text()) | {"post_processor": None}
@@ -520,11 +534,11 @@ def no_bos_token(case: Case) -> None:
     edit_json(model / "tokenizer_config.json", bos_token=None,
               chat_template="{% if bos_token is defined %}{{ bos_token }}{% endif %}" + SEPARATE)
     with case.server(model) as client:
-        case.must("is undefined", prompt_of(case, client) == "ab")
+        case.must("bos_token is undefined in templates", prompt_of(case, client) == "ab")
         case.must("no token begins a text", client.get("/tokenizer_info").json()["bos_token"] is None)
 
 
-# Leftovers ----------------------------------------------------------------------------------------------------------
+# Unused fields and tensors -------------------------------------------------------------------------------------------
 
 LEFTOVERS = [{"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
              {"quant_method": "awq", "bits": 3, "group_size": 128, "zero_point": True, "version": "gemv_fast"},
@@ -542,7 +556,8 @@ def leftover_quantization(case: Case) -> None:
         what = leftover.get("quant_method", "no method")
         case.must(what, succeeds(case, what, "run", model, "-p", "ab", "-n", 6, "--quiet") == wanted)
     succeeds(case, "convert", "convert", model, "-o", "out", "--scheme", "f32", "--quiet")
-    case.must("the result runs", succeeds(case, "out", "run", "out", "-p", "ab", "-n", 6, "--quiet") == wanted)
+    case.must("the converted model gives the same text",
+              succeeds(case, "out", "run", "out", "-p", "ab", "-n", 6, "--quiet") == wanted)
 
 
 @reported("codes that bitsandbytes wrote: refused with one line, not read as weights")
@@ -574,7 +589,7 @@ def unread_tensor(case: Case) -> None:
     name = "model.layers.0.mlp.up_proj.weight"
     model_files.write_tensors(model, {**tensors, name: ("F8_E5M2", tensors[name][1], bytes(48 * 32))})
     error = refused(case, "needed", "run", model, "-p", "ab", names=name)
-    case.must("and its type", "F8_E5M2" in error)
+    case.must("the error has the tensor's type", "F8_E5M2" in error)
 
 
 # Two tokenizers -----------------------------------------------------------------------------------------------------
@@ -598,7 +613,7 @@ def two_tokenizers(case: Case) -> None:
     model_files.write_tekken_as_json(model, "[^ ]+| ")
     with case.server(model) as client:
         reply = case.ask(client, "/tokenize", {"content": "a b", "add_special": False})
-        case.must("the ids of tekken.json", reply.json()["tokens"] == [model_files_vocabulary() - 1])
+        case.must("the ids are those of tekken.json", reply.json()["tokens"] == [model_files_vocabulary() - 1])
         case.must("no warning", "tekken" not in client.server.log())
 
 
@@ -609,13 +624,13 @@ def changed_tokenizer(case: Case) -> None:
     model_files.write_tekken_as_json(model, "[^ ]+| ", ["<unk>", "<s>", "</s>", "<|im_start|>"])
     done = case.run("run", model, "-p", "a b", "-n", 1)
     told = [line for line in done.stderr.decode().splitlines() if "tekken.json" in line]
-    case.must("runs, with one line that names the id", done.returncode == 0 and len(told) == 1 and "3" in told[0])
+    case.must("the model runs, and one line has the id", done.returncode == 0 and len(told) == 1 and "3" in told[0])
     with case.server(model) as client:
         reply = case.ask(client, "/tokenize", {"content": "<|im_start|>", "add_special": False})
-        case.must("the tokens of tokenizer.json", reply.json()["tokens"] == [3])
+        case.must("the ids are those of tokenizer.json", reply.json()["tokens"] == [3])
 
 
-# Siblings -----------------------------------------------------------------------------------------------------------
+# Related inputs ------------------------------------------------------------------------------------------------------
 
 @reported("numbers that only Python writes (NaN, -Infinity), and byte order marks, in files that need neither")
 def files_of_python(case: Case) -> None:
@@ -626,7 +641,7 @@ def files_of_python(case: Case) -> None:
         (model / name).write_text('\ufeff{"unused": [NaN, -Infinity, Infinity, "NaN"],' + text[1:], encoding="utf-8")
     text = (model / "tokenizer.json").read_text()
     (model / "tokenizer.json").write_text("\ufeff" + text, encoding="utf-8")
-    case.must("runs as before", succeeds(case, "run", "run", model, "-p", "ab", "-n", 6, "--quiet") == wanted)
+    case.must("the model runs as before", succeeds(case, "run", "run", model, "-p", "ab", "-n", 6, "--quiet") == wanted)
 
 
 @reported("vocab.txt with a byte order mark, Windows line ends and a line that is there twice: the last one counts")
@@ -644,7 +659,7 @@ def vocabulary_lines(case: Case) -> None:
     model_files.write_tensors(model, tensors)
     with case.server(model) as client:
         reply = case.ask(client, "/tokenize", {"content": "a b", "add_special": False})
-        case.must("ids", reply.json()["tokens"] == [7, 6])
+        case.must("the last of equal lines has the id", reply.json()["tokens"] == [7, 6])
 
 
 @reported("a pad_token_id that the tokenizer does not have: convert takes the model")
@@ -665,4 +680,4 @@ def spelled_otherwise(case: Case) -> None:
         case.must("a list ends a text", generated(case, client, prompt)[2] == "stop")
     edit_json(model / "config.json", eos_token_id=..., text_config={"eos_token_id": [2, end]})
     with case.server(model) as client:
-        case.must("one in text_config, too", generated(case, client, prompt)[2] == "stop")
+        case.must("a list in text_config ends a text", generated(case, client, prompt)[2] == "stop")

@@ -36,7 +36,7 @@ def ask_chat(case: Case, model: pathlib.Path, *options, **fields) -> dict:
     with case.server(model, *options) as client:
         reply = case.ask(client, "/v1/chat/completions",
                          {"messages": [{"role": "user", "content": "a"}], "temperature": 0, **fields})
-        case.must(f"200, not {reply.status}", reply.status == 200)
+        case.must(f"the status is 200, not {reply.status}", reply.status == 200)
         return reply.json()["choices"][0]
 
 
@@ -55,10 +55,10 @@ def ask_stream(case: Case, model: pathlib.Path, **fields) -> tuple[dict, list]:
 
 
 def must_think(case: Case, message: dict, thinking: str | None, content: str) -> None:
-    case.must(f"reasoning_content {thinking!r}, not {message.get('reasoning_content')!r}",
+    case.must(f"reasoning_content is {thinking!r}, not {message.get('reasoning_content')!r}",
               message.get("reasoning_content") == thinking)
     case.must("reasoning is the same", message.get("reasoning") == thinking)
-    case.must(f"content {content!r}, not {message.get('content')!r}", message["content"] == content)
+    case.must(f"content is {content!r}, not {message.get('content')!r}", message["content"] == content)
 
 
 @reported("a chat with gpt-oss: content is the final channel, reasoning_content the analysis")
@@ -72,7 +72,7 @@ def harmony_chat(case: Case) -> None:
 def harmony_stream(case: Case) -> None:
     message, tokens = ask_stream(case, harmony(case), logprobs=True)
     must_think(case, message, "hm, 2 < 3", "yes")
-    case.must(f"all tokens: {tokens}", "".join(tokens) == HARMONY_REPLY + "<|return|>")
+    case.must(f"logprobs have all tokens: {tokens}", "".join(tokens) == HARMONY_REPLY + "<|return|>")
 
 
 @reported("run --chat with gpt-oss, piped: the thinking is between <think> and </think>")
@@ -81,20 +81,21 @@ def harmony_run(case: Case) -> None:
     shown = case.run("run", model, "--chat", "-p", "a", "-n", 64)
     case.must("thinking, then the answer", shown.stdout == b"<think>\nhm, 2 < 3\n</think>\n\nyes\n")
     hidden = case.run("run", model, "--chat", "-p", "a", "-n", 64, "--thinking", "hidden")
-    case.must("the answer alone", hidden.stdout == b"yes\n")
+    case.must("--thinking hidden shows only the answer", hidden.stdout == b"yes\n")
     dim = case.run("run", model, "--chat", "-p", "a", "-n", 64, "--thinking", "dim")
-    case.must("dim thinking", re.sub(rb"\x1b\[[02]m", b"", dim.stdout) == b"hm, 2 < 3\nyes\n" and b"\x1b[2m" in dim.stdout)
+    case.must("--thinking dim shows the reasoning in dim text",
+              re.sub(rb"\x1b\[[02]m", b"", dim.stdout) == b"hm, 2 < 3\nyes\n" and b"\x1b[2m" in dim.stdout)
 
 
 @reported("gpt-oss cut off within its analysis: all of it is thinking, the content empty")
 def harmony_cut(case: Case) -> None:
     choice = ask_chat(case, harmony(case), max_tokens=12)
-    case.must("thinking", choice["message"].get("reasoning_content"))
+    case.must("the reply has reasoning", choice["message"].get("reasoning_content"))
     case.must("no content", choice["message"]["content"] == "")
-    case.must("length", choice["finish_reason"] == "length")
+    case.must("the finish reason is length", choice["finish_reason"] == "length")
 
 
-@reported("gpt-oss calls a tool that nobody offered: <|call|> ends the reply, although eos_token_id does not name it")
+@reported("gpt-oss calls a tool that was not offered: <|call|> ends the reply, although eos_token_id does not name it")
 def harmony_call(case: Case) -> None:
     reply = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>more"
     choice = ask_chat(case, harmony(case, reply))
@@ -192,9 +193,10 @@ def formats(case: Case) -> None:
     message, _ = ask_stream(case, model, include_reasoning=False)
     must_think(case, message, None, "yes")
     plain = case.run("run", model, "--chat", "-p", "a", "--reply-format", "none")
-    case.must("as it was written", plain.stdout == reply.encode() + b"\n")
+    case.must("--reply-format none shows the text unchanged", plain.stdout == reply.encode() + b"\n")
     unknown = case.run("run", model, "--chat", "-p", "a", "--reply-format", "thonk")
-    case.must("one line and exit code 2", unknown.returncode == 2 and unknown.stdout == b"" and b"think" in unknown.stderr)
+    case.must("an unknown format gives one line and exit code 2",
+              unknown.returncode == 2 and unknown.stdout == b"" and b"think" in unknown.stderr)
 
 
 @reported("stop strings count in the thinking, too, and as a whole at a mark")
@@ -232,7 +234,7 @@ def history_thinking(case: Case) -> None:
     case.run("run", model, "--chat", "--history", file, "-p", "a")
     kept = json.loads(file.read_text())
     case.says(json.dumps(kept))
-    case.must("content and thinking",
+    case.must("the history has content and reasoning",
               kept[1] == {"role": "assistant", "content": "yes", "reasoning_content": "hm"})
 
 
@@ -249,7 +251,7 @@ def history_contents(case: Case) -> None:
         case.must(f"exit code 0 with {content}", done.returncode == 0)
         kept = json.loads(file.read_text())
         case.says(json.dumps(kept[1]))
-        case.must("the content is as it was, or empty text", kept[1]["content"] == (content or ""))
+        case.must("the content is unchanged, or empty text", kept[1]["content"] == (content or ""))
 
 
 @reported("reasoning_content, reasoning and thinking of earlier messages reach the template of a server's chat")
@@ -264,10 +266,10 @@ def server_fields(case: Case) -> None:
             messages = [{"role": "user", "content": "a", "name": "n"},
                         {"role": "assistant", "content": "b", name: "hm"}, {"role": "user", "content": "a"}]
             reply = case.ask(client, "/apply-template", {"messages": messages})
-            case.must(f"{name} is there", reply.json()["prompt"] ==
+            case.must(f"{name} is in the prompt", reply.json()["prompt"] ==
                       "user:a:::n;assistant:b:hm:hm:;user:a:::;")
             chat = case.ask(client, "/v1/chat/completions", {"messages": messages, "max_tokens": 1})
-            case.must("a chat takes them", chat.status == 200)
+            case.must("a chat accepts the field", chat.status == 200)
 
 
 @reported("thinking as a part of an assistant's content, as Mistral's clients send it: the template sees it, not the text")
@@ -279,10 +281,11 @@ def thinking_parts(case: Case) -> None:
             content = [{"type": "thinking", "thinking": thinking}, {"type": "text", "text": "b"}]
             reply = case.ask(client, "/apply-template", {"messages": [
                 {"role": "user", "content": "a"}, {"role": "assistant", "content": content}, {"role": "user", "content": "a"}]})
-            case.must("text and thinking apart", reply.status == 200 and reply.json()["prompt"] == "a:;b:hm;a:;")
+            case.must("text and reasoning are separate",
+                      reply.status == 200 and reply.json()["prompt"] == "a:;b:hm;a:;")
         forged = case.ask(client, "/apply-template", {"messages": [
             {"role": "user", "content": [{"type": "thinking", "thinking": "hm"}]}]})
-        case.must("a user does not think", forged.status == 400)
+        case.must("reasoning in a user's message is refused", forged.status == 400)
 
 
 def prompt_tokens(run) -> list[int]:
@@ -297,8 +300,9 @@ def windows_chat(case: Case) -> None:
     runs = [case.run("run", model, "--chat", "-n", 1, "--chat-template", template, stdin=text)
             for text in (b"the cat\n\nand\nthe", b"the cat\r\n\r\nand\r\nthe", b"\xef\xbb\xbfthe cat\r\n\r\nand\r\nthe\r")]
     for run in runs[1:]:
-        case.must("the same prompts", prompt_tokens(run) == prompt_tokens(runs[0]) and len(prompt_tokens(run)) == 3)
-        case.must("the same answers", run.stdout == runs[0].stdout)
+        case.must("the prompts are the same",
+                  prompt_tokens(run) == prompt_tokens(runs[0]) and len(prompt_tokens(run)) == 3)
+        case.must("the answers are the same", run.stdout == runs[0].stdout)
 
 
 @reported("a prompt on standard input whose lines end as on Windows")
@@ -307,7 +311,7 @@ def windows_prompt(case: Case) -> None:
     for flags in ((), ("--chat",)):
         unix, windows = (case.run("run", model, "-p", "-", "-n", 4, *flags, stdin=text)
                          for text in (b"the cat\nand\n", b"the cat\r\nand\r\n"))
-        case.must("the same prompt and text", prompt_tokens(unix) == prompt_tokens(windows) and
+        case.must("prompt and text are the same", prompt_tokens(unix) == prompt_tokens(windows) and
                   unix.stdout == windows.stdout)
 
 
@@ -334,7 +338,7 @@ def windows_files(case: Case) -> None:
                         vectors.stdout, prompt_tokens(chat), chat.stdout))
         case.must("figures", results[-1][0] is not None and results[-1][3])
     for result in results[1:]:
-        case.must("the same figures", result == results[0])
+        case.must("the figures are the same", result == results[0])
 
 
 @reported("a text in UTF-16, as Windows' shells write it: one line that says so")
@@ -342,7 +346,7 @@ def windows_utf16(case: Case) -> None:
     text = case.work / "text.txt"
     text.write_bytes("the cat\r\n".encode("utf-16"))
     done = case.run("embed", case.model(), "--text", text)
-    case.must("one line", done.returncode == 1 and done.stdout == b"" and done.stderr.count(b"\n") == 1 and
+    case.must("the error is one line", done.returncode == 1 and done.stdout == b"" and done.stderr.count(b"\n") == 1 and
               b"UTF-16" in done.stderr)
 
 
@@ -359,4 +363,4 @@ def windows_lists(case: Case) -> None:
         for key in ("abcdefgh1", "abcdefgh2"):
             reply = client.get("/v1/models", headers={"Authorization": f"Bearer {key}"})
             case.says(reply.status)
-            case.must("the key is taken", reply.status == 200)
+            case.must("the key is accepted", reply.status == 200)

@@ -63,8 +63,8 @@ def tokenize_flood(case: Case) -> None:
         before = settle(client)
         begin = time.monotonic()
         reply = case.ask(client, "/tokenize", {"prompt": "b" * 7_900_000})
-        case.must("refused with 400", reply.status == 400)
-        case.must("the figure is told", b"262144" in reply.body and b"--max-tokenize" in reply.body)
+        case.must("the request is refused with 400", reply.status == 400)
+        case.must("the error has the limit and the flag", b"262144" in reply.body and b"--max-tokenize" in reply.body)
         case.says(f"{time.monotonic() - begin:.1f} s, {(resident(client.server.process) - before) / 1e6:.0f} MB more")
         grows_little(case, client.server.process, before + 200e6)
 
@@ -84,11 +84,12 @@ def tokenize_flood_beside_others(case: Case) -> None:
 @reported("--max-tokenize is the limit of /tokenize and /detokenize")
 def tokenize_limit(case: Case) -> None:
     with case.server(case.model(), "--max-tokenize", 10) as client:
-        case.must("few tokens pass", case.ask(client, "/tokenize", {"content": "b" * 5}).status == 200)
-        case.must("many do not", case.ask(client, "/tokenize", {"content": "b" * 30}).status == 400)
-        case.must("nor with special ones", case.ask(client, "/tokenize", {"prompt": "b" * 30}).status == 400)
-        case.must("10 ids pass", case.ask(client, "/detokenize", {"tokens": [8] * 10}).status == 200)
-        case.must("11 do not", case.ask(client, "/detokenize", {"tokens": [8] * 11}).status == 400)
+        case.must("few tokens are accepted", case.ask(client, "/tokenize", {"content": "b" * 5}).status == 200)
+        case.must("many tokens are refused", case.ask(client, "/tokenize", {"content": "b" * 30}).status == 400)
+        case.must("many tokens with special ones are refused",
+                  case.ask(client, "/tokenize", {"prompt": "b" * 30}).status == 400)
+        case.must("10 ids are accepted", case.ask(client, "/detokenize", {"tokens": [8] * 10}).status == 200)
+        case.must("11 ids are refused", case.ask(client, "/detokenize", {"tokens": [8] * 11}).status == 400)
 
 
 @reported("prompts and messages far beyond the context: refused without encoding them, for each endpoint")
@@ -100,7 +101,7 @@ def prompts_beyond_context(case: Case) -> None:
                            ("/v1/chat/completions", {"messages": [{"role": "user", "content": text}]})):
             reply = case.ask(client, path, body)
             case.must("400", reply.status == 400)
-            case.must("the context is told", b"64" in reply.body)
+            case.must("the error has the context", b"64" in reply.body)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -114,12 +115,12 @@ def large_answer(case: Case) -> None:
         begin = time.monotonic()
         reply = case.ask(client, "/v1/completions", body)
         case.must("400", reply.status == 400)
-        case.must("the figures are told", b" MB" in reply.body and b"request_too_large" in reply.body)
+        case.must("the error has the sizes", b" MB" in reply.body and b"request_too_large" in reply.body)
         case.must("at once", time.monotonic() - begin < 10)
         is_answered(case, client, "after it")
 
 
-@reported("siblings of it: streamed, many prompts, many stops, embeddings of long lists")
+@reported("related large requests: streamed, many prompts, many stops, embeddings of long lists")
 def large_answer_siblings(case: Case) -> None:
     stops = ["s" * 1000 + str(i) for i in range(16)]
     with case.server(long_model(case), "--request-memory", "64MB") as client:
@@ -170,10 +171,10 @@ def many_large_bodies(case: Case) -> None:
                 pass
         grown = resident(client.server.process) - before
         case.says(f"{refused} of 64 refused, {grown / 1e6:.0f} MB more")
-        case.must("many are refused", refused > 32)
+        case.must("more than half are refused", refused > 32)
         grows_little(case, client.server.process, before + 100e6)
         metrics = client.metrics()
-        case.must("/metrics counts them", metrics["ballast_request_memory_refusals_total"] >= 32)
+        case.must("/metrics counts the refusals", metrics["ballast_request_memory_refusals_total"] >= 32)
         for connection in connections:
             connection.close()
 
@@ -183,14 +184,14 @@ def long_salt(case: Case) -> None:
     with case.server(case.model()) as client:
         reply = case.ask(client, "/v1/completions", PROMPT | {"cache_salt": "s" * 1_000_000})
         case.must("400", reply.status == 400)
-        case.must("the limit is told", b"1024" in reply.body)
+        case.must("the error has the limit", b"1024" in reply.body)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Who waits for whom
 
 
-@reported("standard error is a pipe that nobody reads: the server goes on, and counts the lines it dropped")
+@reported("standard error is a pipe that is not read: the server goes on, and counts the lines it dropped")
 def unread_log(case: Case) -> None:
     command = [*case.program, "serve", str(case.model()), "--port", "0"]
     reading, writing = os.pipe()
@@ -233,20 +234,21 @@ def many_choices(case: Case) -> None:
     with case.server(long_model(case, 4096), "--max-running", 2) as client:
         stream = client.stream("/v1/completions", {"prompt": "a", "max_tokens": 3000, "temperature": 0, "ignore_eos": True})
         first = next(iter(stream))
-        case.must("a text streams", first["choices"])
+        case.must("a stream has begun", first["choices"])
         several = PROMPT | {"temperature": 1, "seed": 5, "ignore_eos": True}
         alone = client.post("/v1/completions", several).json()
         reply = case.ask(client, "/v1/completions", several | {"n": 6})
         case.must("200", reply.status == 200)
         answer = reply.json()
-        case.must("six choices in order", [choice["index"] for choice in answer["choices"]] == list(range(6)))
-        case.must("the first is the one of n 1", answer["choices"][0]["text"] == alone["choices"][0]["text"])
+        case.must("the six choices are in order", [choice["index"] for choice in answer["choices"]] == list(range(6)))
+        case.must("the first choice is the same as with n 1",
+                  answer["choices"][0]["text"] == alone["choices"][0]["text"])
         case.must("tokens are counted once", (answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]) ==
                   (alone["usage"]["prompt_tokens"], 6 * PROMPT["max_tokens"]))
-        case.must("the text streams on", not stream.done and client.metrics()["ballast_num_requests_running"] >= 1)
+        case.must("the stream continues", not stream.done and client.metrics()["ballast_num_requests_running"] >= 1)
         stream.close()
         streamed = client.post("/v1/completions", several | {"n": 6, "stream": True})
-        case.must("streamed alike", streamed.status == 200 and streamed.body.endswith(b"data: [DONE]\n\n"))
+        case.must("a stream with n is complete", streamed.status == 200 and streamed.body.endswith(b"data: [DONE]\n\n"))
 
 
 @reported("TLS handshakes that never go on: others shake hands and are answered, and each ends after its time")
@@ -269,7 +271,7 @@ def tls_handshakes(case: Case) -> None:
                 connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
                                    b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
                 answer = connection.recv(65536)
-                case.must("answered over TLS beside them", answer.startswith(b"HTTP/1.1 200"))
+                case.must("other clients are answered over TLS", answer.startswith(b"HTTP/1.1 200"))
         case.says(answer.decode().splitlines()[0])
         for connection in silent:
             connection.close()
@@ -300,7 +302,7 @@ def template_numbers(case: Case) -> None:
             statuses[expression] = reply.status
             case.must(f"{expression} is answered or refused", reply.status in (200, 400))
             if reply.status == 200:
-                case.must(f"{expression} gives little", len(reply.body) < 1000)
+                case.must(f"{expression} gives a short prompt", len(reply.body) < 1000)
         case.says(statuses)
         grows_little(case, client.server.process, 600e6)
         case.must("at once", time.monotonic() - begin < 60)

@@ -235,7 +235,7 @@ def table_of_a_screen(case: Case) -> None:
         rows[option] = sum(line.startswith("model.") for line in lines)
     case.says(f"{rows[()]} rows, with --verbose {rows['--verbose',]}")
     case.must("the table has at most 24 rows", 0 < rows[()] <= 24)
-    case.must("--verbose has all", rows["--verbose",] == 3 + 7 * 6 + 1)
+    case.must("--verbose shows all rows", rows["--verbose",] == 3 + 7 * 6 + 1)
 
 
 @reported("a model is cut while a chat goes on: a line and exit 1")

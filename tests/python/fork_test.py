@@ -45,7 +45,7 @@ class Forks(WithModel):
         self.assertEqual(status, 0, "the child hung or crashed")
         return said
 
-    def test_a_model_that_ran_goes_on_in_child_and_parent(self):
+    def test_a_used_model_works_in_child_and_parent(self):
         model = ballast.Model(self.model)
         before = continued(model)
         self.assertEqual(self.child(lambda: continued(model)), before)
@@ -59,7 +59,7 @@ class Forks(WithModel):
         self.assertEqual(self.child(lambda: (model.logits(ids) == logits).all()), "True")
         self.assertTrue((model.logits(ids) == logits).all())
 
-    def test_a_child_loads_a_model_of_its_own(self):
+    def test_a_child_can_load_a_model(self):
         before = continued(ballast.Model(self.model))
         self.assertEqual(self.child(lambda: continued(ballast.Model(self.model))), before)
 
@@ -70,7 +70,7 @@ class Forks(WithModel):
                                                             samples=4) and None), "")
         self.assertEqual(self.child(lambda: ballast.evaluate(output, text=self.text, context=32).ppl > 0), "True")
 
-    def test_a_child_of_a_process_that_used_nothing(self):
+    def test_a_model_works_after_a_fork_of_an_unused_package(self):
         script = f"""
 import os, ballast
 process = os.fork()
@@ -85,7 +85,7 @@ else:
                              timeout=PATIENCE, check=False)
         self.assertEqual((run.returncode, run.stdout), (0, "True\nTrue\n"), run.stderr)
 
-    def test_multiprocessing_forks_a_pool(self):
+    def test_a_model_works_in_a_multiprocessing_pool(self):
         model = ballast.Model(self.model)
         before = continued(model)
         global shared  # what a pool's processes have by fork
@@ -93,7 +93,7 @@ else:
         with multiprocessing.get_context("fork").Pool(2) as pool:
             self.assertEqual(pool.map_async(continue_shared, range(4)).get(PATIENCE), [before] * 4)
 
-    def test_a_fork_during_a_generation_of_another_thread(self):
+    def test_a_model_works_after_a_fork_during_another_threads_generation(self):
         large = self.folder / "large"
         if not large.exists():
             fixtures.write_large_model(large)
@@ -131,7 +131,7 @@ else:
         thread.join()
         self.assertEqual(said, before)
 
-    def test_programs_that_are_started_are_not_concerned(self):
+    def test_subprocesses_do_not_affect_a_model(self):
         model = ballast.Model(self.model)
         before = continued(model)
         run = subprocess.run([sys.executable, "-c", "print(1)"], capture_output=True, text=True, check=False)
@@ -140,7 +140,7 @@ else:
 
 
 class CutFiles(WithModel):
-    """A truncated model file gives an Error, and other signals reach their handlers."""
+    """A truncated model file gives an Error, and bus errors of other files end the process."""
 
     def test_an_error_names_the_file(self):
         large = self.place / "large"
@@ -161,7 +161,7 @@ except ballast.FileError as error:
                              check=False)
         self.assertEqual((run.returncode, run.stdout), (0, "True True\n"), run.stderr)
 
-    def test_bus_errors_of_others_end_the_process_as_before(self):
+    def test_bus_errors_of_other_files_still_end_the_process(self):
         other = self.place / "other"
         other.write_bytes(b"a" * 100_000)
         script = f"""

@@ -41,28 +41,28 @@ class Interrupts(WithModel):
         self.assertEqual(child.returncode, 0)
         self.assertLess(time.monotonic() - begin, 5)  # one second on an idle machine
 
-    def test_calibrate(self):
+    def test_ctrl_c_ends_calibrate(self):
         self.interrupted(f"ballast.calibrate({str(self.large)!r}, text={str(self.calibration)!r}, samples=4000, "
                          "length=64, progress=progress)")
 
-    def test_convert_leaves_no_output(self):
+    def test_ctrl_c_ends_convert_without_output(self):
         output = self.place / "out"
         self.interrupted(f"ballast.convert({str(self.large)!r}, {str(output)!r}, scheme='w4a8', preset='best', "
                          f"text={str(self.calibration)!r}, progress=progress)")
         self.assertFalse(output.exists())
 
-    def test_generate(self):
+    def test_ctrl_c_ends_generate(self):
         self.interrupted(f"model = ballast.Model({str(self.model)!r}); print('loaded', flush=True); "
                          "model.generate('the', max_tokens=10**9, ignore_eos=True, window=20, sinks=4)")
 
-    def test_a_loop_over_a_stream(self):
+    def test_ctrl_c_ends_a_loop_over_a_stream(self):
         self.interrupted(f"model = ballast.Model({str(self.model)!r}); print('loaded', flush=True); "
                          "list(model.generate('the', max_tokens=10**9, ignore_eos=True, window=20, sinks=4, "
                          "stream=True))")
 
 
 class Ends(WithModel):
-    def test_a_stream_that_still_runs_does_not_hold_up_the_end(self):
+    def test_a_running_stream_does_not_delay_the_end_of_the_process(self):
         script = (f"import ballast; model = ballast.Model({str(self.model)!r}); stream = model.generate('the', "
                   "max_tokens=10**9, ignore_eos=True, window=20, sinks=4, stream=True); print(len(next(stream)) > 0)")
         run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
@@ -70,7 +70,7 @@ class Ends(WithModel):
 
 
 class Program(WithModel):
-    def test_the_package_brings_the_program(self):
+    def test_the_package_contains_the_program(self):
         run = subprocess.run([sys.executable, "-m", "ballast", "inspect", self.model], capture_output=True, text=True,
                              env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"})
         self.assertEqual(run.returncode, 0, run.stderr)

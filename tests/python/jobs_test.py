@@ -17,7 +17,7 @@ from support import PROGRAM, WithModel, file_bytes, fixtures, program_json, requ
 
 
 class Jobs(WithModel):
-    def test_inspect_tells_what_the_program_prints(self):
+    def test_inspect_returns_the_programs_object(self):
         inspection = ballast.inspect(self.model)
         printed = program_json("inspect", self.model)
         self.assertEqual(inspection.details, printed)
@@ -25,7 +25,7 @@ class Jobs(WithModel):
         self.assertEqual(inspection.parameters, printed["parameters"])
         self.assertEqual([dataclasses.asdict(group) for group in inspection.tensor_groups], printed["tensor_groups"])
 
-    def test_calibrate_writes_the_programs_bytes(self):
+    def test_calibrate_writes_the_same_bytes_as_the_program(self):
         ours, theirs = self.place / "ours", self.place / "theirs"
         arguments = {"samples": 3, "length": 32, "seed": 5}
         ballast.calibrate(self.model, ours, text=self.calibration, report=self.place / "ours.html", **arguments)
@@ -50,12 +50,12 @@ class Jobs(WithModel):
         ballast.calibrate(self.model, place, text=self.calibration, samples=2, length=16, force=True)
         self.assertEqual(ballast.Statistics.load(place).samples, 2)
 
-    def test_calibrate_refuses_a_place_that_is_not_there_before_it_begins(self):
+    def test_calibrate_refuses_a_missing_folder_before_it_begins(self):
         for keywords in ({"output": self.place / "no" / "stats"}, {"report": self.place / "no" / "page.html"}):
             with self.assertRaisesRegex(ballast.FileError, "is no folder"):
                 ballast.calibrate(self.model, text=self.place / "not looked at", **keywords)
 
-    def test_experts_left_on_disk_are_told_of(self):
+    def test_evaluate_reports_experts_on_disk(self):
         model = self.place / "mixtral"
         fixtures.copy_model("mixtral", model)
         arguments = {"text": self.text, "chunks": 1, "context": 32}
@@ -64,19 +64,19 @@ class Jobs(WithModel):
         self.assertGreater(figures.used, 0)
         self.assertLessEqual(figures.in_memory, figures.experts)
 
-    def test_what_is_not_said_of_the_processor_stays(self):
+    def test_use_processor_keeps_options_that_are_not_given(self):
         """Runs in a separate process, because this one must continue."""
         code = ("import ballast\nballast.use_processor(threads=1)\nballast.use_processor(engine='ballast')\n"
                 "result = ballast.benchmark({!r}, prompt=8, generate=0, repetitions=1)\nprint(result.machine.threads)")
         run = subprocess.run([sys.executable, "-c", code.format(str(self.model))], capture_output=True, text=True)
         self.assertEqual(run.stdout, "1\n", run.stderr)
 
-    def test_a_plan_takes_bits_per_weight(self):
+    def test_plan_accepts_bits_per_weight(self):
         weights = ballast.inspect(self.model).parameters
         by_size = ballast.plan(self.model, scheme="w4a16", target_size=int(1.5 * weights))
         self.assertEqual(ballast.plan(self.model, scheme="w4a16", target_bpw=12.0).most_bytes, by_size.most_bytes)
 
-    def test_convert_writes_the_programs_bytes(self):
+    def test_convert_writes_the_same_bytes_as_the_program(self):
         for name, keywords, flags in [
             ("w8a8", {}, []),
             ("w4a16", {"rounding": "nearest", "group_size": 32, "symmetric": False},
@@ -99,7 +99,7 @@ class Jobs(WithModel):
                                  [group["format"] for group in printed["groups"]])
                 self.assertEqual(file_bytes(ours), file_bytes(theirs))
 
-    def test_convert_takes_statistics_as_they_are_or_as_a_file(self):
+    def test_convert_accepts_statistics_as_an_object_or_as_a_file(self):
         statistics = ballast.calibrate(self.model, self.place / "stats", text=self.calibration, samples=2, length=32)
         ballast.convert(self.model, self.place / "a", scheme="w8a8", stats=statistics)
         ballast.convert(self.model, self.place / "b", scheme="w8a8", stats=self.place / "stats")
@@ -107,13 +107,13 @@ class Jobs(WithModel):
         with self.assertRaisesRegex(ValueError, "exclude each other"):
             ballast.convert(self.model, self.place / "c", stats=statistics, text=self.calibration)
 
-    def test_convert_by_bits_per_weight_means_their_size(self):
+    def test_convert_keeps_to_the_size_of_bits_per_weight(self):
         report = ballast.convert(self.model, self.place / "out", scheme="w4a16", target_bpw=11.5,
                                  text=self.calibration, samples=2)
         self.assertLessEqual(report.bytes_after, 11.5 * ballast.inspect(self.model).parameters / 8)
         self.assertIsNotNone(report.expected_divergence)
 
-    def test_convert_refuses_what_the_program_refuses(self):
+    def test_convert_refuses_the_same_options_as_the_program(self):
         with self.assertRaisesRegex(ValueError, "to: 'onnx' is unknown; there are ballast, gguf"):
             ballast.convert(self.model, self.place / "out", to="onnx")
         with self.assertRaisesRegex(ValueError, "preset"):
@@ -126,7 +126,7 @@ class Jobs(WithModel):
             ballast.convert(3, self.place / "out")
         self.assertEqual(list(self.place.iterdir()), [])
 
-    def test_plan_and_explain_tell_what_the_program_prints(self):
+    def test_plan_and_explain_return_the_programs_objects(self):
         plan = ballast.plan(self.model, scheme="w4a16")
         printed = program_json("convert", self.model, "--dry-run", "--scheme", "w4a16")
         self.assertEqual((plan.least_bytes, plan.most_bytes, plan.calibrates),
@@ -136,7 +136,7 @@ class Jobs(WithModel):
         self.assertEqual([(fold.what, fold.outcome, fold.reason) for fold in folds],
                          [(fold["what"], fold["outcome"], fold["reason"]) for fold in printed])
 
-    def test_convert_and_export_write_others_files(self):
+    def test_convert_and_export_write_files_of_other_programs(self):
         ballast.convert(self.model, self.place / "direct", scheme="w8a8", group_size="channel", to="compressed-tensors",
                         text=self.calibration, samples=1)
         config = json.loads((self.place / "direct" / "config.json").read_text())
@@ -147,7 +147,7 @@ class Jobs(WithModel):
         with self.assertRaises(ballast.Error):
             ballast.export(self.place / "own", self.place / "gguf", to="gguf")
 
-    def test_16_bits_beside_integers_are_refused_where_files_have_no_place_for_them(self):
+    def test_16_bit_columns_are_refused_for_files_that_cannot_store_them(self):
         for flags in ({"outliers": 0.01}, {"wide_inputs": 0.3}):
             with self.assertRaisesRegex(ValueError, f"{next(iter(flags))} is for ballast's own files: to='gguf'"):
                 ballast.plan(self.model, scheme="w4a8", to="gguf", **flags)
@@ -155,14 +155,14 @@ class Jobs(WithModel):
                 ballast.explain(self.model, scheme="w4a8", to="gguf", **flags)
         ballast.plan(self.model, scheme="w8a8", to="compressed-tensors", group_size="channel", outliers=0.0)
 
-    def test_verify_returns_whether_logits_are_the_expected_ones(self):
+    def test_verify_returns_whether_logits_equal_the_expected_ones(self):
         verification = ballast.verify(self.model, self.expected)
         printed = program_json("verify", self.model, "--expected", self.expected)
         self.assertEqual(dataclasses.asdict(verification), printed)
         self.assertTrue(verification.ok)
         self.assertFalse(ballast.verify(self.model, self.expected, tolerance=1e-9).ok)
 
-    def test_evaluate_gives_the_programs_figures(self):
+    def test_evaluate_returns_the_same_figures_as_the_program(self):
         ballast.convert(self.model, self.place / "w8", text=self.calibration, samples=2)
         evaluation = ballast.evaluate(self.place / "w8", text=self.text, reference=self.model, context=32, chunks=3,
                                       per_position=True, worst=2)
@@ -183,7 +183,7 @@ class Jobs(WithModel):
         with self.assertRaisesRegex(ValueError, "kv: 'int3' is unknown"):
             ballast.evaluate(self.model, text=self.text, kv="int3")
 
-    def test_evaluate_choices_gives_the_programs_figures(self):
+    def test_evaluate_choices_returns_the_same_figures_as_the_program(self):
         evaluation = ballast.evaluate_choices(self.model, choices=self.questions)
         printed = program_json("eval", self.model, "--choices", self.questions)
         self.assertEqual((evaluation.acc, evaluation.acc_norm, evaluation.answers),
@@ -196,7 +196,7 @@ class Jobs(WithModel):
         with self.assertRaisesRegex(ValueError, "leave nothing to measure"):
             ballast.benchmark(self.model, prompt=0, generate=0)
 
-    def test_sweep_writes_the_programs_page(self):
+    def test_sweep_writes_the_same_page_as_the_program(self):
         arguments = {"text": self.text, "schemes": ["w8a8", "w4a16@40kB"], "context": 32, "chunks": 2, "bench": False,
                      "calibration_text": self.calibration, "preset": "fast"}
         sweep = ballast.sweep(self.model, self.place / "ours", **arguments)
@@ -226,14 +226,14 @@ class Jobs(WithModel):
         with self.assertRaisesRegex(ValueError, "no recipe"):
             dataclasses.replace(sweep, rows=[]).plot()
 
-    def test_a_sweeps_failing_recipe_has_an_error_in_its_row(self):
+    def test_a_failing_recipe_of_a_sweep_has_an_error_in_its_row(self):
         sweep = ballast.sweep(self.model, self.place / "sweep", text=self.text, schemes=["w8a8", "w4a16@1kB"],
                               context=32, chunks=1, bench=False, calibration_text=self.calibration, preset="fast")
         self.assertIsNone(sweep.rows[0].error)
         self.assertIsNone(sweep.rows[1].evaluation)
         self.assertTrue(sweep.rows[1].error)
 
-    def test_the_default_sweep_tries_what_the_programs_does(self):
+    def test_the_default_recipes_of_a_sweep_are_the_programs(self):
         flags = ["--text", self.text, "--context", 32, "--chunks", 1, "--no-bench", "--preset", "fast",
                  "--calibration-text", self.calibration]
         if PROGRAM is None:
@@ -248,7 +248,7 @@ class Jobs(WithModel):
 class Builds(WithModel):
     """Regression: the interpreter was taken for the program that did the work."""
 
-    def test_two_builds_in_one_interpreter_are_told_apart(self):
+    def test_sweeps_of_two_builds_have_different_program_ids(self):
         installed = Path(ballast.__file__).parents[1]
         for folder in installed.glob("ballast*"):
             if folder.name in ("ballast", "ballast.libs"):
@@ -270,13 +270,13 @@ class Builds(WithModel):
 
 
 class Messages(WithModel):
-    def test_progress_is_told_to_the_end(self):
+    def test_progress_is_reported_to_the_end(self):
         seen = []
         ballast.calibrate(self.model, text=self.calibration, samples=2, length=16,
                           progress=lambda stage, done, total: seen.append((stage, done, total)))
         self.assertEqual(seen[-1], ("calibrating", 2, 2))
 
-    def test_a_bar_is_shown_where_it_is_asked_for_and_not_where_nobody_looks(self):
+    def test_a_bar_is_shown_on_request_and_by_default_only_on_terminals(self):
         require("tqdm")
         for progress, shown in ((True, True), (False, False), (None, False)):
             errors = io.StringIO()
@@ -284,7 +284,7 @@ class Messages(WithModel):
                 ballast.calibrate(self.model, text=self.calibration, samples=2, length=16, progress=progress)
             self.assertEqual("calibrating" in errors.getvalue(), shown, progress)
 
-    def test_what_progress_raises_ends_the_job_and_leaves_nothing(self):
+    def test_an_exception_in_progress_ends_the_job_without_output(self):
         def refuse(stage, done, total):
             raise LookupError(stage)
 
@@ -292,7 +292,7 @@ class Messages(WithModel):
             ballast.convert(self.model, self.place / "out", text=self.calibration, samples=1, progress=refuse)
         self.assertFalse((self.place / "out").exists())
 
-    def test_errors_say_where_and_why(self):
+    def test_errors_have_a_place_and_a_reason(self):
         missing = Path("/nowhere/at/all")
         with self.assertRaises(ballast.FileError) as caught:
             ballast.inspect(missing)
@@ -306,7 +306,7 @@ class Messages(WithModel):
             ballast.inspect(odd)
         self.assertEqual(caught.exception.place, str(odd))
 
-    def test_paths_that_are_no_utf8_are_told_as_they_came(self):
+    def test_paths_that_are_not_utf8_are_unchanged_in_messages(self):
         """Regression: UnicodeDecodeError in place of the error."""
         model = self.place / os.fsdecode(b"caf\xe9")
         with self.assertRaises(ballast.FileError) as caught:
@@ -325,7 +325,7 @@ class Messages(WithModel):
             ballast.convert(model, output, scheme="w8a8", stats=statistics)
         self.assertEqual(caught.exception.place, str(output))
 
-    def test_an_unknown_architecture_is_unsupported(self):
+    def test_an_unknown_architecture_raises_unsupported_error(self):
         other = self.place / "other"
         shutil.copytree(self.model, other)
         config = json.loads((other / "config.json").read_text())

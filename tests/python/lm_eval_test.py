@@ -38,7 +38,7 @@ class Harness(WithModel):
         logits = self.ours.model.logits(ids).astype(np.float64)
         return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
 
-    def test_loglikelihoods_are_those_of_the_logits(self):
+    def test_loglikelihoods_follow_from_the_logits(self):
         results = self.ours.loglikelihood(instances("loglikelihood", PAIRS), disable_tqdm=True)
         for (context, continuation), (total, greedy) in zip(PAIRS[:2], results[:2], strict=True):
             ids = self.ours.tok_encode(context + continuation)
@@ -47,13 +47,13 @@ class Harness(WithModel):
             self.assertAlmostEqual(total, rows[np.arange(len(rows)), ids[first:]].sum(), places=4)
             self.assertEqual(greedy, (rows.argmax(axis=1) == ids[first:]).all())
 
-    def test_tries_of_one_prompt_are_samples_of_their_own(self):
+    def test_several_requests_with_one_prompt_are_sampled_separately(self):
         prompt = ("the rain", {"until": [], "max_gen_toks": 8, "do_sample": True, "temperature": 2.0})
         tries = self.ours.generate_until(instances("generate_until", [prompt] * 4), disable_tqdm=True)
         self.assertGreater(len(set(tries)), 1)
         self.assertEqual(tries, self.ours.generate_until(instances("generate_until", [prompt] * 4), disable_tqdm=True))
 
-    def test_a_greedy_continuation_is_told(self):
+    def test_greedy_continuations_are_reported(self):
         text = self.ours.model.generate("the rain", max_tokens=2, kv="f32", ignore_eos=True)
         context = self.ours.tok_encode("the rain")
         greedy = self.ours._loglikelihood_tokens([(None, context, text.ids.tolist())], disable_tqdm=True)
@@ -77,7 +77,7 @@ class Harness(WithModel):
             instances("generate_until", [("an other", {"until": [whole[2]], "max_gen_toks": 5})]), disable_tqdm=True)
         self.assertEqual(stopped[0], whole[:whole.index(whole[2])])
 
-    def test_a_task_runs_by_the_harnesss_command(self):
+    def test_the_harnesss_command_runs_a_task(self):
         """Regression: the model was registered twice, which ended every command."""
         require("datasets")
         pages = self.place / "pages.jsonl"
@@ -99,7 +99,7 @@ class Harness(WithModel):
         with self.assertRaisesRegex(ValueError, "unknown colour"):
             BallastLM(path=str(self.model), colour=1)
 
-    def test_they_are_those_of_the_harnesss_own_model(self):
+    def test_results_equal_those_of_the_harnesss_hf_model(self):
         try:
             import torch
             from lm_eval.models.huggingface import HFLM
@@ -139,7 +139,7 @@ class Interrupts(WithModel):
         if self.done == 1:
             signal.raise_signal(signal.SIGINT)
 
-    def test_between_requests(self):
+    def test_ctrl_c_ends_a_run_between_requests(self):
         self.ours.cache_hook.add_partial = self.interrupt
         requests = [(("a", str(i)), [1, 9], [10]) for i in range(200_000)]
         with self.assertRaises(KeyboardInterrupt):
@@ -147,7 +147,7 @@ class Interrupts(WithModel):
         self.assertGreater(self.done, 0)
         self.assertLess(self.done, 200_000 / 12)  # a slice
 
-    def test_within_a_text_without_end(self):
+    def test_ctrl_c_ends_a_text_without_end(self):
         plain = self.ours.model.generate
 
         def endless(prompt, **options):

@@ -33,7 +33,7 @@ class Models(WithModel):
         super().setUpClass()
         cls.llama = ballast.Model(cls.model)
 
-    def test_ids_give_the_text_again(self):
+    def test_ids_decode_to_the_text(self):
         tokenizer = self.llama.tokenizer
         ids = tokenizer.encode(PROMPT)
         self.assertEqual(ids[0], 1)
@@ -42,11 +42,11 @@ class Models(WithModel):
         self.assertEqual(b"".join(map(tokenizer.token_bytes, ids[1:])).decode(), " " + PROMPT)
         self.assertIn("<|im_start|>user\nhi<|im_end|>", tokenizer.chat_prompt("hi"))
 
-    def test_a_model_without_a_tokenizer_says_so(self):
+    def test_a_model_without_a_tokenizer_raises_an_error_for_text(self):
         with self.assertRaises(ballast.Error):
             ballast.Model(MODELS / "llama3").tokenizer.encode("a")
 
-    def test_logits_are_those_that_verify_expects(self):
+    def test_logits_equal_the_expected_ones_of_verify(self):
         ids = np.arange(1, 9)
         logits = self.llama.logits(ids)
         self.assertEqual((logits.shape, logits.dtype), ((8, self.llama.vocab_size), np.float32))
@@ -54,7 +54,7 @@ class Models(WithModel):
             np.testing.assert_array_equal(self.llama.logits(form), logits)
         np.testing.assert_array_equal(np.from_dlpack(logits), logits)
 
-    def test_chats_are_sampled_as_the_makers_say_unless_a_call_says_otherwise(self):
+    def test_chats_use_the_models_generation_defaults_unless_a_call_sets_others(self):
         self.assertEqual(self.llama.generation_defaults, {})
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "model"
@@ -71,13 +71,13 @@ class Models(WithModel):
         with self.assertRaises(ValueError):
             ballast.Model(self.model, generation_config="file")
 
-    def test_what_is_no_ids_is_refused(self):
+    def test_invalid_ids_are_refused(self):
         for ids, error in [([0.5], TypeError), ([[1]], ValueError), ([2**40], ValueError), ([-1], ValueError),
                            ([], ballast.Error), ([67], ballast.Error), ([1] * 65, ballast.Error)]:
             with self.subTest(ids), self.assertRaises(error):
                 self.llama.logits(ids)
 
-    def test_activations_are_what_calibration_measured(self):
+    def test_activations_are_the_same_as_in_calibration(self):
         statistics = ballast.calibrate(self.model, text=self.calibration, samples=2, length=32)
         for layer in range(self.llama.layers + 1):
             rows = [self.llama.activations(sample, layer) for sample in statistics.tokens]
@@ -90,7 +90,7 @@ class Models(WithModel):
         with self.assertRaisesRegex(ballast.Error, "the model has 2"):
             self.llama.activations([1], 3)
 
-    def test_a_score_is_the_logits_log_softmax(self):
+    def test_a_score_is_the_log_softmax_of_logits(self):
         score = self.llama.score(PROMPT)
         logits = self.llama.logits(score.ids).astype(np.float64)
         log_softmax = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
@@ -98,7 +98,7 @@ class Models(WithModel):
         np.testing.assert_allclose(score.logprobs, expected, atol=1e-5)
         self.assertAlmostEqual(score.perplexity, float(np.exp(-expected.mean())), places=3)
 
-    def test_torch_tensors_are_taken_and_given_without_copies(self):
+    def test_torch_tensors_are_accepted_and_returned_without_copies(self):
         try:
             import torch
         except ImportError:
@@ -107,7 +107,7 @@ class Models(WithModel):
         np.testing.assert_array_equal(logits, self.llama.logits(list(range(1, 9))))
         self.assertEqual(torch.from_dlpack(logits).data_ptr(), logits.ctypes.data)
 
-    def test_vectors_do_not_depend_on_what_they_are_made_with(self):
+    def test_vectors_do_not_depend_on_the_other_texts_of_a_call(self):
         vectors = self.llama.embed(["a tin", "the rain"])
         self.assertEqual(vectors.shape, (2, self.llama.hidden_size))
         np.testing.assert_array_equal(self.llama.embed("the rain"), vectors[1])
@@ -115,7 +115,7 @@ class Models(WithModel):
         with self.assertRaisesRegex(ValueError, "pooling: 'max' is unknown; there are mean, cls, last"):
             self.llama.embed("a", pooling="max")
 
-    def test_a_greedy_generation_takes_the_largest_logits(self):
+    def test_a_greedy_generation_chooses_the_largest_logits(self):
         generation = self.llama.generate(PROMPT, max_tokens=6, kv="f32", ignore_eos=True, logprobs=2)
         ids = self.llama.tokenizer.encode(PROMPT)
         self.assertEqual(generation.prompt_tokens, len(ids))
@@ -127,7 +127,7 @@ class Models(WithModel):
             ids.append(int(id_))
         self.assertEqual(generation.finish, "length")
 
-    def test_ids_and_text_continue_alike_and_the_seed_decides(self):
+    def test_ids_and_text_have_the_same_continuation_which_depends_on_the_seed(self):
         options = {"max_tokens": 8, "temperature": 1.5, "ignore_eos": True}
         one = self.llama.generate(PROMPT, seed=1, **options)
         same = self.llama.generate(np.array(self.llama.tokenizer.encode(PROMPT)), seed=1, **options)
@@ -135,7 +135,7 @@ class Models(WithModel):
         others = [self.llama.generate(PROMPT, seed=seed, **options).ids.tolist() for seed in range(2, 6)]
         self.assertTrue(any(other != one.ids.tolist() for other in others))
 
-    def test_the_last_context_is_not_read_again(self):
+    def test_the_last_context_is_cached(self):
         model = ballast.Model(self.model)
         model.generate(PROMPT + " an other place", max_tokens=1)
         self.assertGreater(model.generate(PROMPT + " an other hat", max_tokens=1).cached_tokens, 3)
@@ -147,7 +147,7 @@ class Models(WithModel):
         self.assertEqual(cut.text, text[:text.index(stop)])
         self.assertEqual(cut.finish, "stop")
 
-    def test_biased_logits_decide(self):
+    def test_logit_bias_forces_a_token(self):
         generation = self.llama.generate(PROMPT, max_tokens=3, logit_bias={9: 100}, ignore_eos=True)
         self.assertEqual(generation.ids.tolist(), [9, 9, 9])
 
@@ -157,14 +157,14 @@ class Models(WithModel):
         with self.assertRaises(ballast.Error):
             self.llama.generate([1] * 64)
 
-    def test_a_chat_is_its_prompt_continued(self):
+    def test_a_chat_continues_its_prompt(self):
         options = {"max_tokens": 5, "ignore_eos": True}
         turns = [{"role": "user", "content": "the rain"}]
         by_hand = self.llama.tokenizer.encode(self.llama.tokenizer.chat_prompt(turns), special_tokens=False)
         self.assertEqual(self.llama.chat(turns, **options).text, self.llama.generate(by_hand, **options).text)
         self.assertEqual(self.llama.chat("the rain", **options).text, self.llama.chat(turns, **options).text)
 
-    def test_generations_at_once_give_what_they_give_alone(self):
+    def test_concurrent_generations_give_the_same_as_single_ones(self):
         prompts = [f"the rain in {'tin ' * i}" for i in range(8)]
         options = {"max_tokens": 12, "temperature": 1, "seed": 3, "ignore_eos": True}
         alone = [self.llama.generate(prompt, **options).ids.tolist() for prompt in prompts]
@@ -172,7 +172,7 @@ class Models(WithModel):
             beside = list(pool.map(lambda prompt: self.llama.generate(prompt, **options).ids.tolist(), prompts))
         self.assertEqual(beside, alone)
 
-    def test_options_of_caches_are_named(self):
+    def test_types_of_caches_are_listed_and_others_refused(self):
         self.assertEqual(set(CacheType.__members__), {"auto", "f32", "f16", "int8"})
         with self.assertRaisesRegex(ValueError, "kv"):
             self.llama.generate(PROMPT, kv="bf16")
@@ -186,17 +186,17 @@ class Streams(WithModel):
         cls.options = {"max_tokens": 24, "ignore_eos": True, "draft_tokens": 0}
         cls.whole = cls.llama.generate(PROMPT, **cls.options)
 
-    def test_pieces_are_the_text(self):
+    def test_the_pieces_of_a_stream_are_the_text(self):
         stream = self.llama.generate(PROMPT, stream=True, **self.options)
         self.assertEqual("".join(stream), self.whole.text)
         np.testing.assert_array_equal(stream.result.ids, self.whole.ids)
         self.assertEqual(list(stream), [])
 
-    def test_the_result_waits_for_the_end(self):
+    def test_the_result_of_a_stream_waits_for_its_end(self):
         stream = self.llama.generate(PROMPT, stream=True, **self.options)
         self.assertEqual(stream.result.text, self.whole.text)
 
-    def test_thinking_is_told_from_the_answer(self):
+    def test_reasoning_is_separate_from_the_answer(self):
         work = tempfile.TemporaryDirectory()
         self.addCleanup(work.cleanup)
         template = CHATML + "{{ messages[-1].mood.kind }}{# <think> #}"
@@ -225,7 +225,7 @@ class Streams(WithModel):
             return [part.kind async for part in model.chat(turns, stream=True, **options).parts()]
         self.assertEqual(set(asyncio.run(read())), {"thinking", "answer"})
 
-    def test_async_streams_run_side_by_side(self):
+    def test_async_streams_run_concurrently(self):
         async def read(stream):
             return "".join([piece async for piece in stream])
 
@@ -235,7 +235,7 @@ class Streams(WithModel):
 
         self.assertEqual(asyncio.run(read_all()), [self.whole.text] * 4)
 
-    def test_errors_come_out_of_the_loop(self):
+    def test_errors_of_a_stream_are_raised_by_the_loop_and_the_result(self):
         with self.assertRaises(ballast.Error):
             list(self.llama.generate([1] * 64, stream=True))
         stream = self.llama.generate([1] * 64, stream=True)

@@ -28,7 +28,7 @@ class StatisticsArrays(WithModel):
             np.testing.assert_array_equal(mine["value"][:3], np.float32([value["value"] for value in layer["top"]]))
             self.assertTrue((np.diff(np.abs(mine["value"])) <= 0).all())
 
-    def test_massive_values_are_large_in_both_ways(self):
+    def test_massive_values_are_large_absolutely_and_relative_to_the_median(self):
         massive = self.statistics.massive_activations
         self.assertTrue((np.abs(massive["value"]) > 100).all() and (massive["times_median"] >= 1000).all())
         self.assertEqual(set(massive["layer"]), set(self.statistics.massive_layers))
@@ -49,7 +49,7 @@ class StatisticsArrays(WithModel):
         self.assertEqual(sorted(self.statistics.sink_heads.tolist()), sorted(sinks))
         self.assertEqual([pair.keys.min.size for pair in self.statistics.key_values], [32, 32])
 
-    def test_experts_are_those_of_each_layer_that_has_some(self):
+    def test_experts_are_listed_for_each_layer_with_experts(self):
         self.assertEqual(self.statistics.experts, [])
         model = self.folder / "mixtral"
         fixtures.copy_model("mixtral", model)
@@ -61,7 +61,7 @@ class StatisticsArrays(WithModel):
             self.assertEqual(ours.tokens.tolist(), printed["tokens"])
             self.assertEqual(ours.tokens.sum() % (4 * 32), 0)
 
-    def test_arrays_are_the_values_themselves_and_outlive_the_statistics(self):
+    def test_arrays_share_the_values_and_outlive_the_statistics(self):
         statistics = ballast.Statistics.load(self.folder / "stats")
         share, tokens, least = statistics.sink_share, statistics.tokens, statistics.inputs[0].min
         self.assertFalse(least.flags.writeable)
@@ -72,7 +72,7 @@ class StatisticsArrays(WithModel):
         for array, copy in zip((share, tokens, least), expected, strict=True):
             np.testing.assert_array_equal(array, copy)
 
-    def test_a_file_gives_them_again(self):
+    def test_saved_statistics_load_unchanged(self):
         self.statistics.save(self.folder / "copy")
         self.assertEqual((self.folder / "copy").read_bytes(), (self.folder / "stats").read_bytes())
         with self.assertRaises(ballast.Error):
@@ -88,7 +88,7 @@ class StatisticsArrays(WithModel):
         self.statistics.save_page(self.folder / "page.html")
         self.assertEqual((self.folder / "page.html").read_text(), self.statistics.page())
 
-    def test_a_figure_draws_what_was_measured(self):
+    def test_a_figure_shows_the_measured_values(self):
         matplotlib = require("matplotlib")
         matplotlib.use("agg")
         figure = self.statistics.plot()

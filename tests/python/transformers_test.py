@@ -28,7 +28,7 @@ class FileTokenizer:
 
 
 class Transformers(WithModel):
-    def test_a_model_object_gives_what_its_files_give(self):
+    def test_a_model_object_is_converted_like_its_files(self):
         model = AutoModelForCausalLM.from_pretrained(self.model, dtype=torch.bfloat16)
         statistics = ballast.calibrate(self.model, text=self.calibration, samples=2, length=32)
         for name, source in (("object", model), ("files", self.model)):
@@ -37,7 +37,7 @@ class Transformers(WithModel):
         np.testing.assert_array_equal(ballast.Model(self.place / "object").logits(ids),
                                       ballast.Model(self.place / "files").logits(ids))
 
-    def test_logits_are_those_of_transformers(self):
+    def test_logits_equal_those_of_transformers(self):
         model = AutoModelForCausalLM.from_pretrained(self.model, dtype=torch.float32)
         ids = torch.arange(1, 9)
         with torch.no_grad():
@@ -47,7 +47,7 @@ class Transformers(WithModel):
         np.testing.assert_allclose(ours.logits(ids), expected, atol=1e-4)
         np.testing.assert_allclose(ours.activations(ids, 1), hidden[1][0].numpy(), atol=1e-4)
 
-    def test_what_was_interrupted_goes_on(self):
+    def test_an_interrupted_conversion_resumes(self):
         """Regression: the key of progress had the times of the files to which such a model is saved for each call."""
         model = AutoModelForCausalLM.from_pretrained(self.model, dtype=torch.bfloat16)
         tokenizer = FileTokenizer(self.model)
@@ -67,7 +67,7 @@ class Transformers(WithModel):
             convert(False)
         self.assertTrue((self.place / "out" / "config.json").exists())
 
-    def test_a_tokenizer_beside_a_path_is_refused(self):
+    def test_a_tokenizer_with_a_path_is_refused(self):
         with self.assertRaisesRegex(TypeError, "only beside a model object"):
             ballast.convert(self.model, self.place / "out", tokenizer=object())
 

@@ -28,7 +28,7 @@ class Tutorial(WithModel):
         super().setUp()
         self.notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
 
-    def test_its_code_runs_on_a_tiny_model(self):
+    def test_the_code_runs_on_a_tiny_model(self):
         require("matplotlib")
         require("pandas")
         with_parameters(self.notebook, MODEL=str(self.model), FOLDER=str(self.place), SAMPLES=2, LENGTH=32, CHUNKS=2,
@@ -41,13 +41,13 @@ class Tutorial(WithModel):
         self.assertTrue((self.place / "sweep" / "index.html").exists())
         self.assertTrue((self.place / "w4a16" / "config.json").exists())
 
-    def test_outputs_that_are_kept_are_small(self):
+    def test_stored_outputs_are_small(self):
         self.assertLess(NOTEBOOK.stat().st_size, 250_000)
         for cell in self.notebook["cells"]:
             for output in cell.get("outputs", ()):
                 self.assertNotEqual(output["output_type"], "error")
 
-    def test_it_runs_as_a_notebook_on_its_own_model(self):
+    def test_the_notebook_runs_with_its_model(self):
         weights = os.environ.get("BALLAST_TUTORIAL_MODEL", "")
         if not pathlib.Path(weights).is_file():
             self.skipTest("BALLAST_TUTORIAL_MODEL names no file with the weights")

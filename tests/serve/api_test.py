@@ -110,8 +110,8 @@ def check_pages(api: Api) -> None:
     models = api.client.get("/v1/models").json()
     api.check("/v1/models is a list of one model", models["object"] == "list" and len(models["data"]) == 1 and
               models["data"][0]["object"] == "model", models)
-    api.same("a model is told by its name", api.client.get(f"/v1/models/{api.name}").json()["id"], api.name)
-    api.refused("a model that is not there", api.client.get("/v1/models/nobody"), 404)
+    api.same("a model is found by its name", api.client.get(f"/v1/models/{api.name}").json()["id"], api.name)
+    api.refused("an unknown model's name", api.client.get("/v1/models/nobody"), 404)
     metrics = api.client.get("/metrics")
     api.check("/metrics is text", metrics.status == 200 and metrics.headers["content-type"].startswith("text/plain"),
               metrics)
@@ -124,20 +124,20 @@ def check_tokenize(api: Api) -> None:
     api.same("texts become the tokenizer's ids", ids, api.ids([" ", "th", "e", " ", "r", "a", "in"]))
     api.same("add_special_tokens puts the start token before them", api.tokenize("the rain"), [1, *ids])
     for special in (True, False):
-        api.same(f"content and add_special ({special}) say the same",
+        api.same(f"content and add_special ({special}) have the same tokens",
                  api.answer("/tokenize", {"content": "the rain", "add_special": special})["tokens"],
                  api.tokenize("the rain", special))
     back = api.answer("/detokenize", {"tokens": ids})
     api.same("ids become the text again", back["prompt"].lstrip(" "), "the rain")
-    api.same("/detokenize names the text both ways", back.get("content"), back["prompt"])
+    api.same("/detokenize returns the text as prompt and content", back.get("content"), back["prompt"])
     for tokens in ([10**6], [-1], [1.5], ["a"], 7, None, [2**70]):
         api.refused(f"/detokenize of {tokens}", api.client.post("/detokenize", {"tokens": tokens}), 400, "tokens")
-    api.refused("/tokenize of nothing", api.client.post("/tokenize", {}), 400)
+    api.refused("/tokenize without a text", api.client.post("/tokenize", {}), 400)
     api.refused("/tokenize of a number", api.client.post("/tokenize", {"prompt": 7}), 400, "prompt")
     info = api.client.get("/tokenizer_info").json()
-    api.same("/tokenizer_info tells the special tokens", (info["bos_token"], info["eos_token"]), ("<s>", "<|im_end|>"))
+    api.same("/tokenizer_info has the special tokens", (info["bos_token"], info["eos_token"]), ("<s>", "<|im_end|>"))
     api.check("/tokenizer_info has a pad token", "pad_token" in info, info)
-    api.same("/tokenizer_info tells the chat template", info["chat_template"], fixtures.CHATML)
+    api.same("/tokenizer_info has the chat template", info["chat_template"], fixtures.CHATML)
 
 
 @check
@@ -159,7 +159,8 @@ def check_completion(api: Api) -> None:
     api.same("a completion has its fields", (answer["object"], answer["model"], isinstance(answer["id"], str),
                                              isinstance(answer["created"], int)),
              ("text_completion", api.name, True, True))
-    api.same("so has its choice", (choice["index"], choice["finish_reason"], choice.get("logprobs", 0)),
+    api.same("a completion's choice has its fields",
+             (choice["index"], choice["finish_reason"], choice.get("logprobs", 0)),
              (0, "length", None))
     prompt = len(api.tokenize(TEXT))
     usage = answer["usage"]
@@ -169,7 +170,7 @@ def check_completion(api: Api) -> None:
              choice["text"])
     nothing = ("logprobs", "stop", "seed", "suffix", "best_of", "top_k", "stream", "stream_options", "n", "echo",
                "presence_penalty", "frequency_penalty", "top_p", "min_p", "cache_salt", "response_format", "tools")
-    api.same("fields that are null are as if they were not there", api.text(**dict.fromkeys(nothing)), choice["text"])
+    api.same("fields that are null are the same as missing fields", api.text(**dict.fromkeys(nothing)), choice["text"])
     api.same("best_of as large as n changes nothing", api.text(best_of=1), choice["text"])
     api.same("response_format text changes nothing", api.text(response_format={"type": "text"}), choice["text"])
 
@@ -182,14 +183,15 @@ def check_prompt_forms(api: Api) -> None:
     api.same("ids are continued like their text", api.text(ids), texts[0])
     for prompts in ([TEXT, other], [ids, other_ids]):
         choices = api.completion(prompts)["choices"]
-        api.same("a list of prompts gives each its answer", [choice["text"] for choice in choices], texts)
+        api.same("each of a list of prompts has its answer", [choice["text"] for choice in choices], texts)
         api.same("choices are numbered", [choice["index"] for choice in choices], [0, 1])
     answer = api.completion([ids, other_ids], n=2)
-    api.same("n continuations of each prompt come prompt by prompt",
+    api.same("n continuations are ordered by prompt",
              [(choice["index"], choice["text"]) for choice in answer["choices"]],
              [(0, texts[0]), (1, texts[0]), (2, texts[1]), (3, texts[1])])
     api.same("usage is that of all prompts", answer["usage"]["prompt_tokens"], len(ids) + len(other_ids))
-    api.same("a list of one list is one prompt", [choice["text"] for choice in api.completion([ids])["choices"]],
+    api.same("a list with one list of ids is one prompt",
+             [choice["text"] for choice in api.completion([ids])["choices"]],
              texts[:1])
     bare = api.completion(ids[1:], max_tokens=1)
     api.same("no start token is put before ids", bare["usage"]["prompt_tokens"], len(ids) - 1)
@@ -200,19 +202,20 @@ def check_max_tokens(api: Api) -> None:
     whole = api.completion(max_tokens=20)["choices"][0]["text"]
     for count in (1, 5):
         answer = api.completion(max_tokens=count)
-        api.check(f"max_tokens {count} is a beginning", whole.startswith(answer["choices"][0]["text"]) and
+        api.check(f"max_tokens {count} gives the beginning of the text",
+                  whole.startswith(answer["choices"][0]["text"]) and
                   answer["usage"]["completion_tokens"] == count, answer)
     answer = api.completion(max_tokens=0, echo=True)
-    api.same("max_tokens 0 with echo gives the prompt alone", answer["choices"][0]["text"].lstrip(" "),
+    api.same("max_tokens 0 with echo gives only the prompt", answer["choices"][0]["text"].lstrip(" "),
              TEXT)
     api.same("max_tokens 0 generates nothing", answer["usage"]["completion_tokens"], 0)
     echoed = api.text(echo=True).lstrip(" ")
-    api.same("echo puts the prompt before", echoed, TEXT + api.text())
+    api.same("echo puts the prompt before the text", echoed, TEXT + api.text())
     full = api.completion([5] * (CONTEXT - 3), max_tokens=3)
     api.same("prompt and answer may fill the context", full["usage"]["total_tokens"], CONTEXT)
     for most in (4, 32000, -1):
         cut = api.completion([5] * (CONTEXT - 3), max_tokens=most)
-        api.same(f"max_tokens {most} where 3 are left is 3", (cut["usage"]["total_tokens"],
+        api.same(f"max_tokens {most} generates 3 tokens if the context has space for 3", (cut["usage"]["total_tokens"],
                                                               cut["choices"][0]["finish_reason"]), (CONTEXT, "length"))
 
 
@@ -220,18 +223,18 @@ def check_max_tokens(api: Api) -> None:
 def check_seeds(api: Api) -> None:
     random = {"temperature": 1.2, "max_tokens": 24}
     first = api.text(**random, seed=7)
-    api.same("a seed gives its text again", api.text(**random, seed=7), first)
-    api.check("another seed gives another", api.text(**random, seed=8) != first)
+    api.same("the same seed gives the same text", api.text(**random, seed=7), first)
+    api.check("another seed gives another text", api.text(**random, seed=8) != first)
     choices = api.completion(**random, seed=7, n=3)["choices"]
     api.same("three continuations have three numbers", [choice["index"] for choice in choices], [0, 1, 2])
-    api.same("continuations have the seeds that follow", [choice["text"] for choice in choices],
+    api.same("continuations have consecutive seeds", [choice["text"] for choice in choices],
              [api.text(**random, seed=7 + i) for i in range(3)])
     api.check("without a seed texts differ", len({api.text(**random) for _ in range(4)}) > 1)
     greedy = api.text()
     alike = {"top_k 1": {"top_k": 1}, "a small top_p": {"top_p": 1e-6}, "a large min_p": {"min_p": 0.9999}}
     for name, fields in alike.items():
         api.same(f"{name} is greedy", api.text(temperature=1, seed=3, **fields), greedy)
-    api.same("top_k -1 and 0 are no limit", api.text(**random, seed=7, top_k=-1), api.text(**random, seed=7, top_k=0))
+    api.same("top_k -1 and 0 set no limit", api.text(**random, seed=7, top_k=-1), api.text(**random, seed=7, top_k=0))
 
 
 @check
@@ -239,7 +242,7 @@ def check_biases_and_penalties(api: Api) -> None:
     letter, other = api.ids(["a"])[0], api.ids(["b"])[0]
     api.same("logit_bias forces a token", api.text(logit_bias={str(letter): 100}, max_tokens=8), "a" * 8)
     both = {str(letter): 100, str(other): 50}
-    api.same("frequency_penalty lets the next one in after a while",
+    api.same("frequency_penalty allows the second token after some of the first",
              set(api.text(logit_bias=both, frequency_penalty=2, max_tokens=60)) >= {"a", "b"}, True)
     for name in ("presence_penalty", "frequency_penalty"):
         answer = api.completion(**{name: 1.5}, logprobs=20, max_tokens=40)["choices"][0]["logprobs"]
@@ -247,11 +250,12 @@ def check_biases_and_penalties(api: Api) -> None:
         for token, top in zip(answer["tokens"], answer["top_logprobs"]):
             cost = {other: (seen[other] if name[0] == "f" else min(seen[other], 1)) * 1.5 for other in top}
             best = max((top[other] - cost[other] for other in top if other not in fixtures.SPECIAL and other))
-            api.check(f"{name} lowers what was there already", top[token] - cost[token] >= best - 1e-3,
+            api.check(f"{name} lowers tokens that occurred before", top[token] - cost[token] >= best - 1e-3,
                       (token, dict(seen), top))
             seen[token] += 1
     plain, penalized = (set(api.text(max_tokens=40, repetition_penalty=value)) for value in (1, 5))
-    api.check("repetition_penalty gives more letters", len(penalized) >= len(plain), (plain, penalized))
+    api.check("repetition_penalty gives at least as many different letters",
+              len(penalized) >= len(plain), (plain, penalized))
 
 
 @check
@@ -267,12 +271,13 @@ def check_stop_strings(api: Api) -> None:
                  (whole[:whole.find(stop)], "stop"))
         chunks = list(api.client.stream("/v1/completions", {
             "model": api.name, "prompt": TEXT, "logit_bias": NO_SPECIAL, "stop": [stop], **random}))
-        api.same(f"so does a stream ({name})", "".join(chunk["choices"][0]["text"] for chunk in chunks),
+        api.same(f"a stream ends before a stop string ({name})",
+                 "".join(chunk["choices"][0]["text"] for chunk in chunks),
                  stopped["text"])
     stops = ["Q!", whole[12:14], whole[20:22]]
-    api.same("the first of several stop strings ends it", api.text(**random, stop=stops),
+    api.same("the first of several stop strings ends the text", api.text(**random, stop=stops),
              whole[:min(whole.find(stop) for stop in stops if stop in whole)])
-    api.same("what never comes stops nothing", api.text(**random, stop=["Q!"] * 16), whole)
+    api.same("stop strings that do not occur change nothing", api.text(**random, stop=["Q!"] * 16), whole)
     many = {"model": api.name, "prompt": TEXT, "stop": [str(i) for i in range(17)]}
     api.refused("17 stop strings", api.client.post("/v1/completions", many), 400, "stop")
 
@@ -284,17 +289,18 @@ def check_ends(api: Api) -> None:
     api.same("the end token ends a text", (answer["choices"][0]["text"], answer["choices"][0]["finish_reason"]),
              ("", "stop"))
     answer = api.completion(**ending, ignore_eos=True)
-    api.same("ignore_eos goes on", (answer["choices"][0]["finish_reason"], answer["usage"]["completion_tokens"]),
+    api.same("ignore_eos continues after the end token",
+             (answer["choices"][0]["finish_reason"], answer["usage"]["completion_tokens"]),
              ("length", 9))
     answer = api.completion(**ending, min_tokens=5)
-    api.check("min_tokens come first", answer["choices"][0]["finish_reason"] == "stop" and
+    api.check("min_tokens are generated before the end", answer["choices"][0]["finish_reason"] == "stop" and
               answer["usage"]["completion_tokens"] in (5, 6), answer)
     letter = api.ids(["a"])[0]
     answer = api.completion(logit_bias={str(letter): 100}, stop_token_ids=[letter])
     api.check("stop_token_ids end a text", answer["choices"][0]["finish_reason"] == "stop" and
               answer["usage"]["completion_tokens"] <= 1, answer)
     answer = api.completion(logit_bias={str(letter): 100}, stop_token_ids=[letter], ignore_eos=True)
-    api.same("whatever ignore_eos says", answer["choices"][0]["finish_reason"], "stop")
+    api.same("stop_token_ids end a text with ignore_eos, too", answer["choices"][0]["finish_reason"], "stop")
 
 
 @check
@@ -306,10 +312,10 @@ def check_prompt_cache(api: Api) -> None:
 
     api.same("a new prompt is not in the cache", cached(cache_salt="mine"), 0)
     again = cached(cache_salt="mine")
-    api.check("the same prompt is, for the most part", 300 <= again < 600, again)
+    api.check("most of a repeated prompt is in the cache", 300 <= again < 600, again)
     api.same("another salt shares nothing", cached(cache_salt="yours"), 0)
     cold = api.completion(prompt, logprobs=3, cache_salt="third")["choices"]
-    api.same("what was cached gives the same answer", api.completion(prompt, logprobs=3, cache_salt="third")["choices"],
+    api.same("a cached prompt gives the same answer", api.completion(prompt, logprobs=3, cache_salt="third")["choices"],
              cold)
 
 
@@ -333,9 +339,9 @@ def check_entries(api: Api, name: str, logprobs: dict, count: int) -> None:
               math.isfinite(value) and value <= 0 for value in values[1:]), values)
     for token, value, entry in list(zip(logprobs["tokens"], values, top))[1:]:
         api.check(f"{name}: the actual token is among the top ones", token in entry, (token, entry))
-        api.check(f"{name}: with the same float, or that of one with the same text",
+        api.check(f"{name}: it has the same value there, or that of a token with the same text",
                   entry.get(token, -math.inf) >= value and max(entry.values()) >= value, (token, value, entry))
-        api.check(f"{name}: the best one and the actual one are there", len(entry) in (1, 2), entry)
+        api.check(f"{name}: the best token and the actual one are included", len(entry) in (1, 2), entry)
     offsets = logprobs["text_offset"]
     api.check(f"{name}: offsets ascend", offsets == sorted(offsets) and offsets[0] == 0, offsets)
 
@@ -353,7 +359,7 @@ def check_scores(api: Api) -> None:
     api.same("a text is scored like its ids", text, answer["choices"][0]["logprobs"])
     joined = scored(api, TEXT)["choices"][0]["text"]
     # The start token has no text, and the first word may have lost its space.
-    api.same("offsets are where the tokens begin", [joined[start:start + len(token)] for token, start in
+    api.same("offsets are the beginnings of tokens", [joined[start:start + len(token)] for token, start in
                                                     list(zip(text["tokens"], text["text_offset"]))[2:]],
              text["tokens"][2:])
     only = scored(api, prompts[0], max_tokens=0)["choices"][0]["logprobs"]
@@ -363,17 +369,17 @@ def check_scores(api: Api) -> None:
     api.same("a token that ends the text has its entry", (len(ended["logprobs"]["token_logprobs"]),
                                                           ended["finish_reason"]), (len(prompts[0]) + 1, "stop"))
     many = scored(api, prompts[0], logprobs=20)["choices"][0]["logprobs"]
-    api.check("logprobs 20 tells 20, and the actual one", all(len(entry) in (19, 20, 21) for entry in
+    api.check("logprobs 20 returns 20 tokens, and the actual one", all(len(entry) in (19, 20, 21) for entry in
               many["top_logprobs"][1:]), [len(entry) for entry in many["top_logprobs"][1:]])
     none = scored(api, prompts[0], logprobs=0)["choices"][0]["logprobs"]
-    api.same("logprobs 0 tells the actual ones", none["token_logprobs"], text["token_logprobs"])
+    api.same("logprobs 0 returns the actual tokens", none["token_logprobs"], text["token_logprobs"])
 
 
 @check
 def check_score_sums(api: Api) -> None:
     prompt = api.tokenize(TEXT)
     answer = api.completion(prompt, logprobs=1, max_tokens=20, temperature=1, seed=2)["choices"][0]["logprobs"]
-    api.check("generated tokens have entries, the first one too", len(answer["token_logprobs"]) == 20 and
+    api.check("all generated tokens have entries, including the first one", len(answer["token_logprobs"]) == 20 and
               None not in answer["token_logprobs"], answer)
     whole = prompt + api.ids(answer["tokens"])
     at_once = scored(api, whole, max_tokens=0)["choices"][0]["logprobs"]["token_logprobs"]
@@ -382,12 +388,14 @@ def check_score_sums(api: Api) -> None:
                                [1:-1], at_once[1:len(prompt)])):
         api.check(f"tokens have the same probabilities when they are scored at once ({name})",
                   len(got) == len(wanted) and all(abs(a - b) < CLOSE for a, b in zip(got, wanted)), (got, wanted))
-    api.check("their sums are the same", abs(sum(answer["token_logprobs"]) - sum(at_once[len(prompt):])) < CLOSE)
+    api.check("sums of generated and of scored log-probabilities are the same",
+              abs(sum(answer["token_logprobs"]) - sum(at_once[len(prompt):])) < CLOSE)
     pieces = []
     for end in range(len(prompt), len(whole)):
         top = scored(api, whole[:end], logprobs=20)["choices"][0]["logprobs"]["top_logprobs"][-1]
         pieces.append(top.get(answer["tokens"][end - len(prompt)]))
-    api.check("and those of prompts that end earlier", all(piece is None or abs(piece - value) < CLOSE for piece, value
+    api.check("prompts that end earlier have the same log-probabilities",
+              all(piece is None or abs(piece - value) < CLOSE for piece, value
               in zip(pieces, at_once[len(prompt):])), (pieces, at_once[len(prompt):]))
 
 
@@ -400,13 +408,14 @@ def check_chat(api: Api) -> None:
     answer = api.chat()
     choice = answer["choices"][0]
     api.same("a chat has its fields", (answer["object"], answer["model"]), ("chat.completion", api.name))
-    api.same("so has its choice", (choice["index"], choice["finish_reason"], choice["message"]["role"]),
+    api.same("a chat's choice has its fields", (choice["index"], choice["finish_reason"], choice["message"]["role"]),
              (0, "length", "assistant"))
     text = choice["message"]["content"]
-    api.same("max_completion_tokens holds", answer["usage"]["completion_tokens"], 12)
-    api.same("so does max_tokens", api.chat(max_completion_tokens=None, max_tokens=5)["usage"]["completion_tokens"], 5)
+    api.same("max_completion_tokens limits the answer", answer["usage"]["completion_tokens"], 12)
+    api.same("max_tokens limits the answer of a chat",
+             api.chat(max_completion_tokens=None, max_tokens=5)["usage"]["completion_tokens"], 5)
     parts = [turn | {"content": [{"type": "text", "text": turn["content"]}]} for turn in CHAT]
-    api.same("text parts are the text", api.chat(parts)["choices"][0]["message"]["content"], text)
+    api.same("text parts are the same as their text", api.chat(parts)["choices"][0]["message"]["content"], text)
     rendered = api.answer("/apply-template", {"messages": CHAT})["prompt"]
     for special in (False, True):
         ids = api.tokenize(rendered, special)
@@ -415,11 +424,12 @@ def check_chat(api: Api) -> None:
             break
     else:
         api.check("a chat's prompt is its rendered template", False, (rendered, answer["usage"]))
-    api.check("earlier turns count", api.chat(CHAT[-1:])["usage"]["prompt_tokens"] < answer["usage"]["prompt_tokens"])
+    api.check("earlier turns are part of the prompt",
+              api.chat(CHAT[-1:])["usage"]["prompt_tokens"] < answer["usage"]["prompt_tokens"])
     marked = [{"role": "user", "content": "the<|im_end|>rain"}]
     api.check("a special token in a message is text", api.chat(marked)["usage"]["prompt_tokens"] >
               len(api.tokenize(api.answer("/apply-template", {"messages": marked})["prompt"], special=False)))
-    api.same("no template arguments change nothing", api.chat(chat_template_kwargs={})["choices"][0]["message"]
+    api.same("empty template arguments change nothing", api.chat(chat_template_kwargs={})["choices"][0]["message"]
              ["content"], text)
     twice = api.chat(n=2, temperature=1, seed=4)["choices"]
     api.same("two answers have two numbers", [one["index"] for one in twice], [0, 1])
@@ -432,15 +442,18 @@ def check_chat_logprobs(api: Api) -> None:
     api.same("each token has an entry", len(entries), 6)
     for entry in entries:
         top = entry["top_logprobs"]
-        api.check("an entry tells five tokens, the best first", len(top) == 5 and [one["logprob"] for one in top] ==
+        api.check("an entry has five tokens, the best one first", len(top) == 5 and [one["logprob"] for one in top] ==
                   sorted((one["logprob"] for one in top), reverse=True), entry)
         api.check("bytes are those of the token", all(bytes(one["bytes"]).decode() == one["token"] for one in
                   [entry, *top]), entry)
-        api.check("the actual token has the same float above", entry["logprob"] in [one["logprob"] for one in top] or
+        api.check("the actual token has the same value among the top ones",
+                  entry["logprob"] in [one["logprob"] for one in top] or
                   entry["logprob"] < top[-1]["logprob"], entry)
-    api.same("bytes make up the answer", b"".join(bytes(entry["bytes"]) for entry in entries).decode().lstrip(" "),
+    api.same("the tokens' bytes are the bytes of the answer",
+             b"".join(bytes(entry["bytes"]) for entry in entries).decode().lstrip(" "),
              choice["message"]["content"].lstrip(" "))
-    api.same("without logprobs there are none", api.chat()["choices"][0].get("logprobs"), None)
+    api.same("an answer has log-probabilities only if they are requested",
+             api.chat()["choices"][0].get("logprobs"), None)
     reply = api.client.post("/v1/chat/completions", {"model": api.name, "messages": CHAT, "top_logprobs": 5})
     api.refused("top_logprobs without logprobs", reply, 400, "top_logprobs")
 
@@ -459,18 +472,18 @@ def check_embeddings(api: Api) -> None:
         return api.answer("/v1/embeddings", {"model": api.name, "input": text, **fields})["data"][0]["embedding"]
 
     api.same("one text is a list of one", vector(TEXT), vectors[0])
-    api.same("ids give their text's", vector(ids), vectors[0])
-    api.same("without a pooling it is the model's", vector(TEXT, pooling="last"), vectors[0])
-    api.check("another one gives another vector", vector(TEXT, pooling="mean") != vectors[0])
-    api.same("so does a list of ids", vector([ids]), vectors[0])
+    api.same("ids have the same vector as their text", vector(ids), vectors[0])
+    api.same("the default pooling is the model's", vector(TEXT, pooling="last"), vectors[0])
+    api.check("another pooling gives another vector", vector(TEXT, pooling="mean") != vectors[0])
+    api.same("a list of ids is one text", vector([ids]), vectors[0])
     packed = base64.b64decode(vector(TEXT, encoding_format="base64"))
     floats = struct.unpack(f"<{len(packed) // 4}f", packed)
-    api.check("base64 is the same in F32", len(floats) == len(vectors[0]) and
+    api.check("base64 has the same values in F32", len(floats) == len(vectors[0]) and
               all(abs(a - b) < 1e-6 for a, b in zip(floats, vectors[0])))
     for name, value in {"input": 7, "encoding_format": "hex"}.items():
         reply = api.client.post("/v1/embeddings", {"model": api.name, "input": TEXT} | {name: value})
         api.refused(f"embeddings with {name} {value}", reply, 400, name)
-    api.refused("embeddings of nothing", api.client.post("/v1/embeddings", {"model": api.name}), 400, "input")
+    api.refused("embeddings without input", api.client.post("/v1/embeddings", {"model": api.name}), 400, "input")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -487,20 +500,21 @@ def check_completion_stream(api: Api) -> None:
         whole = api.answer("/v1/completions", body)
         stream = api.client.stream("/v1/completions", body)
         chunks = list(stream)
-        api.same(f"a stream is one ({fields})", (stream.status, stream.type.split(";")[0], stream.done),
+        api.same(f"a stream is complete ({fields})", (stream.status, stream.type.split(";")[0], stream.done),
                  (200, "text/event-stream", True))
         for choice in whole["choices"]:
             own = [one for chunk in chunks for one in chunk["choices"] if one["index"] == choice["index"]]
-            api.same(f"its pieces are the answer ({fields})", "".join(one["text"] for one in own), choice["text"])
-            api.same(f"only the last one has a reason ({fields})", [one["finish_reason"] for one in own],
+            api.same(f"a stream's pieces form the answer ({fields})",
+                     "".join(one["text"] for one in own), choice["text"])
+            api.same(f"only the last piece has a finish reason ({fields})", [one["finish_reason"] for one in own],
                      [None] * (len(own) - 1) + [choice["finish_reason"]])
             if "logprobs" in fields:
-                api.same("its log-probabilities are the answer's", [value for one in own if one["logprobs"]
+                api.same("a stream's log-probabilities are the answer's", [value for one in own if one["logprobs"]
                          for value in one["logprobs"]["token_logprobs"]], choice["logprobs"]["token_logprobs"])
-                api.same("so are the places of its tokens", [offset for one in own if one["logprobs"]
+                api.same("a stream's text offsets are the answer's", [offset for one in own if one["logprobs"]
                          for offset in one["logprobs"]["text_offset"]], choice["logprobs"]["text_offset"])
         api.same(f"all chunks have one id ({fields})", len({chunk["id"] for chunk in chunks}), 1)
-        api.check(f"usage is not told unless asked for ({fields})", not any(chunk.get("usage") for chunk in chunks))
+        api.check(f"usage is sent only if it is requested ({fields})", not any(chunk.get("usage") for chunk in chunks))
 
 
 @check
@@ -510,21 +524,23 @@ def check_chat_stream(api: Api) -> None:
     whole = api.answer("/v1/chat/completions", {name: body[name] for name in body if name != "stream_options"})
     stream = api.client.stream("/v1/chat/completions", body)
     *chunks, usage = list(stream)
-    api.check("the stream is done", stream.done)
-    api.same("its chunks are chunks", {chunk["object"] for chunk in [*chunks, usage]}, {"chat.completion.chunk"})
+    api.check("a chat's stream is complete", stream.done)
+    api.same("a chat's stream consists of chunks",
+             {chunk["object"] for chunk in [*chunks, usage]}, {"chat.completion.chunk"})
     first = chunks[0]["choices"][0]
-    api.same("the first has the role and no text", (first["delta"], first["finish_reason"]),
+    api.same("the first chunk has the role and no text", (first["delta"], first["finish_reason"]),
              ({"role": "assistant", "content": ""}, None))
     deltas = [chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks]
-    api.same("the pieces are the answer", "".join(deltas), whole["choices"][0]["message"]["content"])
-    api.same("only the last has a reason", [chunk["choices"][0]["finish_reason"] for chunk in chunks],
+    api.same("the chunks form the answer", "".join(deltas), whole["choices"][0]["message"]["content"])
+    api.same("only the last chunk has a finish reason", [chunk["choices"][0]["finish_reason"] for chunk in chunks],
              [None] * (len(chunks) - 1) + ["length"])
     api.same("the usage chunk has no choices", usage["choices"], [])
     counts = ("prompt_tokens", "completion_tokens", "total_tokens")
-    api.same("its usage is the answer's", [usage["usage"][name] for name in counts],
+    api.same("a stream's usage is the answer's", [usage["usage"][name] for name in counts],
              [whole["usage"][name] for name in counts])
-    api.check("it tells what was cached", isinstance(usage["usage"]["prompt_tokens_details"]["cached_tokens"], int))
-    api.check("other chunks tell none", not any(chunk.get("usage") for chunk in chunks))
+    api.check("usage has the number of cached tokens",
+              isinstance(usage["usage"]["prompt_tokens_details"]["cached_tokens"], int))
+    api.check("other chunks have no usage", not any(chunk.get("usage") for chunk in chunks))
     options = {**body, "logprobs": True, "top_logprobs": 2}
     entries = [entry for chunk in api.client.stream("/v1/chat/completions", options) for one in chunk["choices"]
                for entry in (one.get("logprobs") or {}).get("content") or []]
@@ -616,7 +632,7 @@ def check_wrong_fields(api: Api) -> None:
                 api.client.post("/v1/completions", {"model": api.name, "prompt": [5] * (CONTEXT + 1)}), 400)
     api.refused("another model's name", api.client.post("/v1/completions", {"model": "nobody", "prompt": TEXT}), 404,
                 "model")
-    api.same("after all that the server answers", len(api.text()) > 0, True)
+    api.same("after bad fields the server still answers", len(api.text()) > 0, True)
 
 
 @check
@@ -647,18 +663,19 @@ def check_http_errors(api: Api) -> None:
                          ("POST", "/health"), ("POST", "/v1/models"), ("GET", "/tokenize"), ("PATCH", "/metrics")):
         reply = client.request(method, path, body if method != "GET" else None)
         api.refused(f"{method} {path}", reply, 405)
-        api.check(f"{method} {path} is told what is allowed", "allow" in reply.headers, reply)
+        api.check(f"{method} {path} is answered with the allowed methods", "allow" in reply.headers, reply)
     for kind in ("image/png", "multipart/form-data; boundary=x"):
         api.refused(f"a body of {kind}", client.post("/v1/completions", body, headers={"Content-Type": kind}), 415)
     for kind in ("application/json; charset=utf-8", "text/plain", "application/x-www-form-urlencoded", ""):
         api.same(f"a body may be sent as '{kind}'",
                  client.post("/v1/completions", body, headers={"Content-Type": kind}).status, 200)
-        api.refused(f"but not as '{kind}' by a page of another site", client.post(
+        api.refused(f"a body as '{kind}' by a page of another site", client.post(
             "/v1/completions", body, headers={"Content-Type": kind, "Origin": "http://evil.example"}), 403)
     api.refused("a header of 20 kB", client.get("/health", headers={"X-Long": "x" * 20_000}), 431)
     declared = client.raw(b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
                           b"Content-Length: 1099511627776\r\n\r\n{")
-    api.check("a body of a terabyte: 413 before it comes", declared.startswith(b"HTTP/1.1 413 "), declared)
+    api.check("a body of a terabyte is refused with 413 before it is sent",
+              declared.startswith(b"HTTP/1.1 413 "), declared)
     api.refused("a body of 12 MB", client.post("/v1/completions", b" " * 12_000_000), 413)
     for name, data in {"no HTTP": b"hello\r\n\r\n", "a negative length": b"POST /v1/completions HTTP/1.1\r\nHost: "
                        b"127.0.0.1\r\nContent-Length: -1\r\n\r\n", "two lengths": b"POST /v1/completions HTTP/1.1\r\n"
@@ -668,7 +685,7 @@ def check_http_errors(api: Api) -> None:
         answer = client.raw(data)
         api.check(f"{name} on the socket: 400, or the connection is closed", answer.startswith(b"HTTP/1.1 400 ") or
                   not answer, answer)
-    api.same("after all that the server is healthy", client.get("/health").status, 200)
+    api.same("after bad requests the server is healthy", client.get("/health").status, 200)
 
 
 @check
@@ -682,26 +699,27 @@ def check_http_manners(api: Api) -> None:
         socket_used.add(id(connection.sock))
     api.check("a connection serves several requests", len(set(texts)) == 1 and len(socket_used) == 1, texts)
     connection.request("POST", "/v1/completions", "{", {"Content-Type": "application/json"})
-    api.check("an error among them", connection.getresponse().read() and connection.sock is not None)
+    api.check("a connection stays open after an error", connection.getresponse().read() and connection.sock is not None)
     connection.request("POST", "/v1/completions", iter([body[:20].encode(), body[20:].encode()]),
                        {"Content-Type": "application/json"}, encode_chunked=True)
-    api.same("and a body in chunks", json.loads(connection.getresponse().read())["choices"][0]["text"], texts[0])
+    api.same("a body in chunks is answered",
+             json.loads(connection.getresponse().read())["choices"][0]["text"], texts[0])
     connection.close()
     head = (f"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n")
     with socket.create_connection(("127.0.0.1", api.client.port), timeout=PATIENCE) as raw:
         raw.sendall(head.encode())
         answer = raw.recv(4096)
-        api.check("who expects to be told to go on is told", answer.startswith(b"HTTP/1.1 100 "), answer)
+        api.check("Expect: 100-continue is answered with 100", answer.startswith(b"HTTP/1.1 100 "), answer)
         raw.sendall(body.encode())
         while piece := raw.recv(4096):
             answer += piece
-    api.check("and then answered", b"HTTP/1.1 200 " in answer, answer)
+    api.check("after 100 the request is answered", b"HTTP/1.1 200 " in answer, answer)
     two = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     answer = api.client.raw(two + two.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
-    api.same("requests one after the other without waiting are answered in turn", answer.count(b"HTTP/1.1 200 "), 2)
+    api.same("pipelined requests are answered in order", answer.count(b"HTTP/1.1 200 "), 2)
     reply = Client(api.client.port, "").post("/v1/completions", json.loads(body))
-    api.same("where no key is needed an empty one is none", reply.status, 200)
+    api.same("without keys an empty key is accepted", reply.status, 200)
 
 
 @check
@@ -710,11 +728,11 @@ def check_origins(api: Api) -> None:
     for headers in ({"Host": "evil.example"}, {"Host": f"evil.example:{api.client.port}"},
                     {"Host": "127.0.0.1.evil.example"}, {"Origin": "http://evil.example"},
                     {"Origin": "http://localhost.evil.example"}, {"Origin": "null"}):
-        api.refused(f"who comes with {headers}", api.client.post("/v1/completions", body, headers=headers), 403)
+        api.refused(f"a request with {headers}", api.client.post("/v1/completions", body, headers=headers), 403)
     for host in ("localhost", "127.0.0.1", f"localhost:{api.client.port}", "LOCALHOST"):
-        api.same(f"the host {host} is this one", api.client.get("/health", headers={"Host": host}).status, 200)
+        api.same(f"the host {host} is accepted", api.client.get("/health", headers={"Host": host}).status, 200)
     reply = api.client.get("/v1/models", headers={"Origin": "http://evil.example"})
-    api.check("no strange origin is allowed by a header", "access-control-allow-origin" not in reply.headers, reply)
+    api.check("no header allows other origins", "access-control-allow-origin" not in reply.headers, reply)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -732,9 +750,9 @@ def check_company(api: Api) -> None:
     with concurrent.futures.ThreadPoolExecutor(9) as pool:
         for _ in range(3):
             together = list(pool.map(ask, range(9)))
-            api.same("who asks together gets what one gets alone, text and probabilities", together, alone)
+            api.same("concurrent requests have the same texts and probabilities as single ones", together, alone)
         scores = [scored(api, api.tokenize(f"{TEXT} {'ba' * i}"))["choices"][0] for i in range(9)]
-        api.same("so do those who score", list(pool.map(
+        api.same("concurrent scores are the same as single ones", list(pool.map(
             lambda i: scored(api, api.tokenize(f"{TEXT} {'ba' * i}"))["choices"][0], range(9))), scores)
 
 
@@ -753,8 +771,8 @@ def check_crowd(api: Api) -> None:
     with concurrent.futures.ThreadPoolExecutor(100) as pool:
         answers = list(pool.map(ask, range(100)))
     others = [answer for answer in answers if answer != (200, wanted)]
-    api.same("100 at once are all answered, and alike", (len(answers), others), (100, []))
-    api.check("and nothing of them is left", settles(api.client))
+    api.same("100 concurrent requests are all answered with the same text", (len(answers), others), (100, []))
+    api.check("after concurrent requests nothing is running", settles(api.client))
 
 
 def settles(client: Client, seconds: float = 30) -> bool:
@@ -811,7 +829,7 @@ def check_disconnects(api: Api) -> None:
             next(iter(stream))
             api.check(f"a stream is running ({path})", under_way(client) >= 1)
             stream.close()
-            api.check(f"its client gone, it is not ({path})", settles(client, 3), client.get("/metrics"))
+            api.check(f"a stream ends when its client disconnects ({path})", settles(client, 3), client.get("/metrics"))
         connection = socket.create_connection(("127.0.0.1", server.port))
         data = json.dumps(long).encode()
         connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -820,9 +838,10 @@ def check_disconnects(api: Api) -> None:
         while client.metrics()["ballast_num_requests_running"] < 1 and time.monotonic() < deadline:
             time.sleep(0.01)
         connection.close()
-        api.check("nor is an answer in one piece whose client went", settles(client, 3), client.get("/metrics"))
-        api.same("the server goes on", client.post("/v1/completions", long | {"max_tokens": 2}).status, 200)
-        api.same("and ends when it is told to", server.stop(), 0)
+        api.check("an answer in one piece ends when its client disconnects", settles(client, 3), client.get("/metrics"))
+        api.same("after disconnections the server answers",
+                 client.post("/v1/completions", long | {"max_tokens": 2}).status, 200)
+        api.same("after disconnections SIGTERM ends the server", server.stop(), 0)
 
 
 @check
@@ -837,17 +856,17 @@ def check_full(api: Api) -> None:
         deadline = time.monotonic() + 3
         while client.metrics()["ballast_num_requests_waiting"] < 1 and time.monotonic() < deadline:
             time.sleep(0.01)
-        api.same("one runs and one waits", [client.metrics()[f"ballast_num_requests_{state}"]
+        api.same("one request is running and one is waiting", [client.metrics()[f"ballast_num_requests_{state}"]
                                             for state in ("running", "waiting")], [1, 1])
         reply = client.post("/v1/completions", long)
-        api.refused("who comes to a full server", reply, 429)
-        api.check("and is told when to come again", reply.headers.get("retry-after", "").isdigit(), reply)
+        api.refused("a request to a full server", reply, 429)
+        api.check("a full server sends Retry-After", reply.headers.get("retry-after", "").isdigit(), reply)
         api.same("a full server is healthy", client.get("/health").status, 200)
         waiting.close()
         running.close()
-        api.check("all gone, it has room again", settles(client, 3) and
+        api.check("the server has space again after its clients disconnect", settles(client, 3) and
                   client.post("/v1/completions", long | {"max_tokens": 1}).status == 200)
-        api.same("it ends when it is told to (full)", server.stop(), 0)
+        api.same("SIGTERM ends a full server", server.stop(), 0)
 
 
 @check
@@ -859,9 +878,9 @@ def check_draining(api: Api) -> None:
         first = next(chunks)
         server.terminate()
         rest = list(chunks)
-        api.check("an answer that has begun ends before the server does", stream.done and first["choices"] and
+        api.check("an answer that has begun is completed before the server ends", stream.done and first["choices"] and
                   rest[-1]["usage"]["completion_tokens"] == 2000, rest[-2:])
-        api.same("then it exits with 0", server.end(), 0)
+        api.same("after the last answer the server exits with 0", server.end(), 0)
 
 
 @check
@@ -895,19 +914,19 @@ def check_keys(api: Api) -> None:
         found = [cached(key) for key in ("secret-of-alice", "secret-of-bob", "secret-of-alice")]
         api.check("one user's prompts are not in the cache for another", found[1] < 3 < 20 < found[2], found)
         api.same("health needs no key", Client(server.port).get("/health").status, 200)
-        api.same("it ends when it is told to", server.stop(), 0)
+        api.same("SIGTERM ends a server with keys", server.stop(), 0)
         api.check("no key is in the log", "secret-of" not in server.log(), server.log())
 
 
 @check
 def check_outliers(api: Api) -> None:
-    api.refused("outliers that nobody asked to be shown", api.client.get("/v1/ballast/outliers"), 404)
+    api.refused("outliers without --stats", api.client.get("/v1/ballast/outliers"), 404)
     statistics = api.work / "model.stats"
     subprocess.run([*api.program, "calibrate", api.model, "--samples", "2", "--length", "32", "-o",
                     statistics], check=True, capture_output=True)
     with serving(api, api.model, "--stats", statistics) as server:
         outliers = Client(server.port).get("/v1/ballast/outliers").json()
-        api.same("with --stats they are told", set(outliers), {"massive_channels", "massive_tokens"})
+        api.same("with --stats the outliers are sent", set(outliers), {"massive_channels", "massive_tokens"})
     broken = api.work / "broken.stats"
     broken.write_bytes(statistics.read_bytes()[:1000])
     started = subprocess.run([*api.program, "serve", api.model, "--port", "0", "--stats", broken], capture_output=True,
@@ -950,18 +969,18 @@ def check_slow_heads(api: Api, sockets: list[socket.socket]) -> None:
     for connection, part in zip(sockets, ("head", "body")):
         with connection:
             answer = connection.recv(65536)
-        api.check(f"who does not finish a request's {part} is told so: 408", answer.startswith(b"HTTP/1.1 408 "),
+        api.check(f"a request whose {part} stays incomplete is answered with 408", answer.startswith(b"HTTP/1.1 408 "),
                   answer)
 
 
 def check_end(api: Api) -> None:
-    api.same("told to end, the server exits with 0", api.server.stop(), 0)
+    api.same("SIGTERM ends the server with exit code 0", api.server.stop(), 0)
     for line in api.server.lines:
         try:
             holds = isinstance(json.loads(line).get("event"), str)
         except (ValueError, AttributeError):
             holds = False
-        api.check("each line of the log is an object that names its event", holds, line)
+        api.check("each line of the log is an object with its event", holds, line)
 
 
 def run(program: list[str], model: pathlib.Path, work: pathlib.Path, only: str) -> int:

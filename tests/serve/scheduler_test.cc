@@ -331,7 +331,7 @@ TEST_CASE("a cancelled request ends, running or waiting, and others continue") {
 TEST_CASE("requests are refused when the queue is full and during shutdown") {
   const test::TemporaryDirectory folder;
   const engine::LoadedModel loaded(model_in(folder));
-  Scheduler idle(loaded, {.most_waiting = 2});  // nobody works
+  Scheduler idle(loaded, {.most_waiting = 2});  // no engine thread runs
   const GenerationRequest request = {.prompt = {1, 2}};
   const auto submit = [&](Scheduler& scheduler, std::size_t count = 1) {
     return scheduler.submit({count, {.request = request, .listener = std::make_shared<Collector>(1)}});

@@ -31,7 +31,7 @@ def written_config(suite: Suite, model: str, folder: str) -> dict:
     config = json.loads((suite.work / folder / "config.json").read_text())
     added = {name: config.pop(name, None) for name in ("ballast", "quantization_config")}
     signed = [part.pop("written_by", None) for part in added.values() if part]
-    suite.same(f"{folder}: each part with a version names the program", set(signed), {suite.version})
+    suite.same(f"{folder}: each part with a version has the program's version", set(signed), {suite.version})
     suite.same(f"{folder}: config.json keeps the original's fields",
                {name: value for name, value in config.items() if name not in FLOAT_FIELDS},
                {name: value for name, value in original.items() if name not in FLOAT_FIELDS})
@@ -39,7 +39,7 @@ def written_config(suite: Suite, model: str, folder: str) -> dict:
 
 
 def check_files(suite: Suite, model: str, folder: str) -> None:
-    suite.same(f"{folder} holds its files and no others", sorted(p.name for p in (suite.work / folder).iterdir()),
+    suite.same(f"{folder} contains only its files", sorted(p.name for p in (suite.work / folder).iterdir()),
                ["config.json", "model.safetensors", "recipe.json", "tokenizer.json", "tokenizer_config.json"])
     for name in ("tokenizer.json", "tokenizer_config.json"):
         suite.check(f"{folder}: {name} is the original's",
@@ -62,9 +62,9 @@ def check_independent(suite: Suite) -> None:
             told[name] = {"config": written_config(suite, model, folder),
                           "tensors": safetensors.structure(suite.work / folder / "model.safetensors")}
             recipe = json.loads(suite.bytes_of(f"{folder}/recipe.json"))
-            suite.same(f"{folder}: the recipe written is that of other models", recipe,
+            suite.same(f"{folder}: the recipe is the same as for other models", recipe,
                        recipes.setdefault(name, recipe))
-        suite.golden_json(f"{model} is converted to what it was, bytes {'and all' if exact else 'apart'}",
+        suite.golden_json(f"{model} is converted to the same tensors{' and bytes' if exact else ''} as before",
                           f"conversions/{model}.json", told, str if exact else without_hashes)
     suite.golden_json("the recipes written are what they were", "conversions/recipes.json", recipes)
 
@@ -95,17 +95,17 @@ def check_calibrated(suite: Suite) -> None:
             told[scheme]["tensors"] = {tensor: kind for tensor, kind in
                                      safetensors.structure(suite.work / folder / "model.safetensors", False).items()
                                      if ".outlier_" not in tensor}
-        suite.golden_json(f"{model}, calibrated, has the formats that it had", f"calibrated/{model}.json", told)
+        suite.golden_json(f"{model}, calibrated, has the same formats as before", f"calibrated/{model}.json", told)
 
 
 def check_report(suite: Suite, folder: str, report: dict, sized: bool) -> None:
     _, tensors = safetensors.read(suite.work / folder / "model.safetensors")
-    suite.same(f"{folder}: the groups told add up to the tensors written",
+    suite.same(f"{folder}: the printed groups add up to the written tensors",
                sum(group["bytes_after"] for group in report["groups"]),
                sum(len(data) for _, _, data in tensors.values()))
-    suite.same(f"{folder}: the size told is the file's", report["bytes_after"],
+    suite.same(f"{folder}: the printed size is the file's", report["bytes_after"],
                (suite.work / folder / "model.safetensors").stat().st_size)
-    suite.check(f"{folder}: expected divergence and costs are told {'' if sized else 'only '}with a target size",
+    suite.check(f"{folder}: expected divergence and costs are printed {'' if sized else 'only '}with a target size",
                 sized == ("expected_divergence" in report) and
                 all(sized == ("cost" in group) for group in report["groups"]), report)
 
@@ -120,7 +120,7 @@ def check_sizes(suite: Suite) -> None:
                                 "--samples", 8, shape=shapes.CONVERT)
             check_files(suite, model, folder)
             check_report(suite, folder, report, sized=True)
-            suite.check(f"{folder} has at most the size asked for, and most of it",
+            suite.check(f"{folder} has at most the target size, and at least 90% of it",
                         0.9 * size < report["bytes_after"] <= size, f"{report['bytes_after']} bytes of {size}")
             config = written_config(suite, model, folder)["quantization_config"]
             # A table of positions is not multiplied: it has the embedding's format.
@@ -131,7 +131,7 @@ def check_sizes(suite: Suite) -> None:
     report = suite.json("convert", "llama3", "-o", "llama3-natural", "--scheme", "w4a16", *TEXT, "--samples", 8,
                         shape=shapes.CONVERT)
     check_report(suite, "llama3-natural", report, sized=True)
-    suite.check("without a size formats are chosen for as many bytes as the scheme's own would take",
+    suite.check("without a size formats are chosen for the bytes of the scheme's own format",
                 0.9 * natural < report["bytes_after"] <= natural, f"{report['bytes_after']} bytes of {natural}")
     suite.same("the recipe of a model without a size names none",
                json.loads(suite.bytes_of("llama3-natural/recipe.json"))["target_bytes"], "natural")
@@ -180,7 +180,7 @@ def check_page(suite: Suite) -> None:
     convert = ("convert", "llama3", "--samples", 8, "-o")
     run = suite.succeeds(*convert, "page", *TEXT)
     told = [line.split(":")[0] for line in run.out.splitlines() if line.startswith("- ")]
-    suite.same("convert tells of its passes in order", told,
+    suite.same("convert prints its passes in order", told,
                ["- activations", "- fold_biases", "- fold_norms", "- smooth", "- quantize"])
     suite.prints("convert prints notes, a table and the size; plans and progress in plain lines on standard error",
                  r"(- [^\n]+\n)+\ntensors +format +count +before +after +bits/weight +costs KL +next MB saves\n([^\n]+\n)+\n"
@@ -188,26 +188,26 @@ def check_page(suite: Suite) -> None:
                  "".join(rf"ballast: {job}: expecting [^\n]+\n{PROGRESS}+" for job in ("calibration", "conversion")),
                  run)
     recipe = json.loads(suite.bytes_of("page/recipe.json"))
-    suite.same("w8a8 is the scheme of those who name none", recipe["scheme"], "w8a8")
+    suite.same("w8a8 is the default scheme", recipe["scheme"], "w8a8")
     quiet = suite.succeeds(*convert, "one-thread", *TEXT, "-q", "-t", 1)
-    suite.check("with -q convert says nothing on standard error", quiet.err == "", quiet)
+    suite.check("with -q convert prints nothing on standard error", quiet.err == "", quiet)
     suite.succeeds(*convert, "same-recipe", *TEXT, "-q", "--recipe", "page/recipe.json")
     suite.succeeds("calibrate", "llama3", "-o", "eight.stats", *TEXT, "--samples", 8, "--length", 64, "-q")
     suite.succeeds(*convert, "same-statistics", "-q", "--stats", "eight.stats")
     for folder in ("one-thread", "same-recipe", "same-statistics"):
         suite.check(f"{folder.replace('-', ' ')}: the bytes are the same",
                     suite.bytes_of(f"{folder}/model.safetensors") == suite.bytes_of("page/model.safetensors"))
-    suite.same("finished conversions leave nothing beside them", suite.hidden(""), [])
+    suite.same("finished conversions leave no hidden files", suite.hidden(""), [])
 
 
 def check_inspection(suite: Suite) -> None:
     """Must run after check_page."""
     told = suite.json("inspect", "page", shape=shapes.INSPECT)
-    suite.same("inspect tells the recipe of a written model", told["recipe"],
+    suite.same("inspect has the recipe of a written model", told["recipe"],
                json.loads(suite.bytes_of("page/recipe.json")))
-    suite.same("inspect tells the matrices of a written model by their format",
+    suite.same("inspect lists the matrices of a written model by their format",
                sum(group["tensors"] for group in told["tensor_groups"] if group["type"].endswith("-s8")), 16)
-    suite.same("inspect counts weights, not the bytes that hold them: without 64 of folded biases",
+    suite.same("inspect counts weights independently of their bytes, without 64 of folded biases",
                told["parameters"], 26528 - 64)
     run = suite.succeeds("inspect", "page")
     suite.check("inspect prints the recipe", "\nThe recipe that made it:\n  {\n" in run.out, run)
@@ -221,8 +221,8 @@ def check_gguf(suite: Suite) -> None:
     convert = ("convert", "untold", "--to", "gguf", "--scheme", "f32", "-o")
     report = suite.json(*convert, "written.gguf", shape=shapes.CONVERT)
     file = suite.work / "written.gguf"
-    suite.same("the size told of a GGUF is the file's", report["bytes_after"], file.stat().st_size)
-    suite.check("a GGUF begins as one", file.read_bytes()[:8] == b"GGUF\x03\0\0\0")
+    suite.same("the printed size of a GGUF is the file's", report["bytes_after"], file.stat().st_size)
+    suite.check("a GGUF begins with its magic number and version", file.read_bytes()[:8] == b"GGUF\x03\0\0\0")
     run = suite.run("verify", "written.gguf", "--expected", "llama.expected.safetensors", "--json")
     suite.check("a written GGUF gives the original's logits", run.code == 0 and '"ok":true' in run.out, run)
     suite.succeeds(*convert, "written.gguf", "--force", "-q")
@@ -246,7 +246,7 @@ def check_export(suite: Suite) -> None:
     """Converted models are exported without changes, or refused."""
     suite.succeeds("convert", "untold", "--scheme", "bf16", "-o", "own", "-q")
     report = suite.json("export", "own", "--to", "gguf", "-o", "exported.gguf", shape=shapes.CONVERT)
-    suite.same("the size told of an export is the file's", report["bytes_after"],
+    suite.same("the printed size of an export is the file's", report["bytes_after"],
                (suite.work / "exported.gguf").stat().st_size)
     suite.succeeds("export", "own", "--to", "gptq", "-o", "exported", "-q")
     suite.succeeds("convert", "untold", "--bits", 8, "--rounding", "nearest", "--no-smooth", "--outliers", "none",

@@ -20,13 +20,13 @@ def quantized(suite: Suite) -> str:
 def check_chunks(suite: Suite) -> None:
     figures = suite.json("eval", "llama3", *CHUNKS, shape=shapes.EVAL)
     suite.same("chunks and scored tokens are llama.cpp's", (figures["chunks"], figures["tokens"]), (4, TOKENS))
-    suite.same("the size of the tensor files is told", figures["file_bytes"], 56520)
-    suite.check("perplexity is what it was", near(figures["ppl"], 121.124), figures)
+    suite.same("the size of the tensor files is printed", figures["file_bytes"], 56520)
+    suite.check("perplexity is unchanged", near(figures["ppl"], 121.124), figures)
     itself = suite.json("eval", "llama3", *CHUNKS, "--reference", "llama3", shape=shapes.EVAL_REFERENCE)
     suite.check("a model does not diverge from itself", abs(itself["kl_mean"]) < 1e-6 and
                 itself["top1_agreement"] == 1 and itself["ppl"] == itself["reference_ppl"] == figures["ppl"], itself)
     rounded = suite.json("eval", quantized(suite), *CHUNKS, "--reference", "llama3", shape=shapes.EVAL_REFERENCE)
-    suite.check("w8a8 lets it diverge a little", 1e-6 < rounded["kl_mean"] < 1e-3 and
+    suite.check("a w8a8 model diverges a little", 1e-6 < rounded["kl_mean"] < 1e-3 and
                 rounded["kl_p99"] > rounded["kl_mean"] and near(rounded["reference_ppl"], figures["ppl"]), rounded)
 
 
@@ -37,7 +37,8 @@ def check_details(suite: Suite) -> None:
     suite.check("positions cover the chunk", ranges[0]["first"] == 0 and ranges[-1]["last"] == 30 and
                 sum(positions["tokens"] for positions in ranges) == 4 * 31, ranges)
     costs = [token["kl"] for token in details["worst"]]
-    suite.check("the worst are told, the worst first", len(costs) == 3 and costs == sorted(costs, reverse=True), costs)
+    suite.check("the worst positions are printed, the worst first",
+                len(costs) == 3 and costs == sorted(costs, reverse=True), costs)
 
 
 def check_page(suite: Suite) -> None:
@@ -51,7 +52,7 @@ def check_page(suite: Suite) -> None:
                  r"([^\n]+\n){2}",
                  f"{PROGRESS}+", run)
     quiet = suite.succeeds("eval", "llama3", *CHUNKS, "-q")
-    suite.check("with -q eval says nothing on standard error", quiet.err == "", quiet)
+    suite.check("with -q eval prints nothing on standard error", quiet.err == "", quiet)
 
 
 def check_reference_cache(suite: Suite) -> None:
@@ -66,12 +67,12 @@ def check_reference_cache(suite: Suite) -> None:
 def check_stream(suite: Suite) -> None:
     flags = ("eval", "llama3", "--text", "text.txt", "--stream", 200, "--window", 16, "--sinks", 2)
     figures = suite.json(*flags, shape=shapes.EVAL_STREAM)
-    suite.check("a stream scores all tokens but the first, in segments that follow each other",
+    suite.check("a stream scores all tokens except the first, in consecutive segments",
                 figures["tokens"] == 199 == sum(part["tokens"] for part in figures["segments"]), figures)
     smaller = suite.json(*flags, "--kv", "int8", shape=shapes.EVAL_STREAM)
     suite.check("an INT8 cache is smaller than F32's", smaller["cache_bytes"] < figures["cache_bytes"], smaller)
     run = suite.succeeds(*flags)
-    suite.check("a stream's page tells cache and segments",
+    suite.check("a stream's output has cache and segments",
                 re.search(r"^tokens scored  199 in one stream\ncache  +[^\n]+\n", run.out, re.M) and
                 "\nfrom token  tokens  perplexity\n" in run.out, run)
 
@@ -79,13 +80,13 @@ def check_stream(suite: Suite) -> None:
 def check_choices(suite: Suite) -> None:
     flags = ("eval", quantized(suite), "--reference", "llama3", "--choices", "questions.jsonl")
     figures = suite.json(*flags, shape=shapes.EVAL_CHOICES)
-    suite.same("every question is answered", (figures["questions"], len(figures["answers"]),
+    suite.same("every question has an answer", (figures["questions"], len(figures["answers"]),
                [len(answer["log_likelihoods"]) for answer in figures["answers"]]), (6, 6, [2] * 6))
     for answer in figures["answers"]:
         likely = answer["log_likelihoods"]
         suite.same("the more likely choice is picked", answer["pick"], likely.index(max(likely)))
     right = sum(answer["pick"] == i % 2 for i, answer in enumerate(figures["answers"]))
-    suite.check("the share of right answers is told", near(figures["acc"], right / 6), figures)
+    suite.check("the share of right answers is printed", near(figures["acc"], right / 6), figures)
     run = suite.succeeds(*flags)
     suite.same("multiple choice prints its rows", [re.split("  +", line)[0] for line in run.out.splitlines()],
                ["right answers", "by characters", "reference's", "by characters", "same answers", "questions",
@@ -108,7 +109,8 @@ def check_vectors(suite: Suite) -> None:
     suite.check("cosines are in order", figures["cosine_min"] <= figures["cosine_p1"] <= figures["cosine_mean"] < 1,
                 figures)
     same = suite.json("eval", "llama3", "--reference", "llama3", "--vectors", "lines.txt", shape=shapes.EVAL_VECTORS)
-    suite.check("a model's vectors are its own", same["cosine_min"] > 1 - 1e-12 and same["nearest_agreement"] > 1 - 1e-12,
+    suite.check("a model's vectors are the same as its own",
+                same["cosine_min"] > 1 - 1e-12 and same["nearest_agreement"] > 1 - 1e-12,
                 same)
     run = suite.succeeds(*flags)
     suite.same("compared vectors print their rows", [re.split("  +", line)[0] for line in run.out.splitlines()],
@@ -119,7 +121,7 @@ def check_embed(suite: Suite) -> None:
     texts = write_lines(suite)
     lines = suite.succeeds("embed", "llama3", "--text", "lines.txt").out.splitlines()
     vectors = [json.loads(line) for line in lines]
-    suite.same("there is a vector of each line", len(vectors), texts)
+    suite.same("each line has a vector", len(vectors), texts)
     suite.check("vectors have a length of 1", all(near(sum(x * x for x in vector), 1) for vector in vectors), vectors)
     suite.succeeds("embed", "llama3", "--text", "lines.txt", "-o", "vectors.npy", "-q")
     data = suite.bytes_of("vectors.npy")
@@ -132,11 +134,11 @@ def check_embed(suite: Suite) -> None:
     object_ = suite.json("embed", "llama3", "--text", "lines.txt", shape=shapes.EMBED)
     suite.same("one object has the same vectors", object_.pop("vectors"), vectors)
     named = suite.json("embed", "llama3", "--text", "lines.txt", "-o", "vectors.npy", "--force", shape=shapes.EMBED)
-    suite.same("or the name of their file", named, object_ | {"output": "vectors.npy"})
-    suite.same("that is the same file", suite.bytes_of("vectors.npy"), data)
+    suite.same("with an output the object has the name of the file", named, object_ | {"output": "vectors.npy"})
+    suite.same("the file of vectors is the same with --json", suite.bytes_of("vectors.npy"), data)
     run = suite.run("embed", "llama3", "--text", "lines.txt", "-o", "vectors.npy", "-q")
     suite.check("embed does not replace a file", run.code == 1 and "vectors.npy: exists; use --force" in run.err, run)
-    suite.same("the file that is not replaced is as it was", suite.bytes_of("vectors.npy"), data)
+    suite.same("embed does not change a file that it does not replace", suite.bytes_of("vectors.npy"), data)
 
 
 GROUPS = (check_chunks, check_details, check_page, check_reference_cache, check_stream, check_choices, check_vectors,

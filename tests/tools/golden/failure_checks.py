@@ -44,13 +44,13 @@ def check_damaged_models(suite: Suite) -> None:
         for command in EVERY_COMMAND:
             first, *rest = command.split()
             run = suite.run(first, name, *rest)
-            suite.check(f"'{command}' of a model that is damaged ({name}) fails with one line",
+            suite.check(f"'{command}' of a damaged model ({name}) fails with one line",
                         run.code == 1 and run.out == "" and re.fullmatch(rf"ballast: {line}\n", run.err), run)
-        suite.same(f"a model that is damaged ({name}) leaves nothing behind", suite.left_in("made"), [])
+        suite.same(f"commands on a damaged model ({name}) leave no files", suite.left_in("made"), [])
     cut = suite.work / "cut.gguf"
     shutil.copy(suite.work / "llama.gguf", cut)
     truncate(cut, 1000)
-    fails(suite, "a GGUF that is cut off fails with one line", r"cut\.gguf: byte \d+: [^\n]+", "inspect", "cut.gguf")
+    fails(suite, "a truncated GGUF fails with one line", r"cut\.gguf: byte \d+: [^\n]+", "inspect", "cut.gguf")
 
 
 def check_checksums(suite: Suite) -> None:
@@ -60,7 +60,7 @@ def check_checksums(suite: Suite) -> None:
     data[-1] ^= 1
     path.write_bytes(data)
     for command in (["run", "flipped", "-p", "a"], ["verify", "flipped", "--expected", "llama3.expected.safetensors"]):
-        fails(suite, f"'{command[0]}' finds a bit that flipped in a written tensor",
+        fails(suite, f"'{command[0]}' finds a flipped bit in a written tensor",
               r"flipped/model\.safetensors: [^\n]+checksum[^\n]+", *command)
 
 
@@ -100,17 +100,17 @@ def check_other_inputs(suite: Suite) -> None:
     for what, line, command in cases:
         run = fails(suite, f"{what}: {command[0]} fails with one line", line, *command)
         suite.check(f"{what}: {command[0]} fails before any work", run.err.count("\n") == 1, run)
-    suite.same("bad input leaves nothing behind", suite.left_in("made"), [])
-    fails(suite, "a target size that is too small tells the least that would do",
+    suite.same("commands on bad input leave no files", suite.left_in("made"), [])
+    fails(suite, "the error of a target size that is too small has the smallest possible one",
           r"target size: 2000 bytes are too few: with the smallest formats the model takes \d+",
           *convert, "--scheme", "w4a16", "--target-size", "2kB", "--text", "calibration.txt")
     fails(suite, "statistics of another model are refused", r"statistics: they are of another model: [^\n]+",
           *convert, "--stats", "llama.stats")
-    fails(suite, "a pattern that matches no matrix is told", r"format for 'nothing': [^\n]+",
+    fails(suite, "a pattern that matches no matrix is an error", r"format for 'nothing': [^\n]+",
           *convert, "--format", "nothing=bf16", "--text", "calibration.txt")
-    fails(suite, "a folder that is not there: calibrate fails, too", r"nodir/[^\n]+",
+    fails(suite, "calibrate fails for a folder that does not exist", r"nodir/[^\n]+",
           "calibrate", "llama3", "-o", "nodir/stats", *CALIBRATE)
-    suite.same("a conversion that fails leaves nothing", suite.left_in("made"), [])
+    suite.same("a failed conversion leaves no files", suite.left_in("made"), [])
 
 
 def check_existing_directories(suite: Suite) -> None:
@@ -119,7 +119,7 @@ def check_existing_directories(suite: Suite) -> None:
     before = safetensors.hashes(suite.work / "kept-model" / "model.safetensors")
     fails(suite, "convert refuses to replace a model", r"kept-model: exists; use --force to replace it, or [^\n]+",
           *convert, "f32", "-o", "kept-model")
-    suite.same("the model that is not replaced is as it was",
+    suite.same("convert does not change a model that it does not replace",
                safetensors.hashes(suite.work / "kept-model" / "model.safetensors"), before)
     suite.succeeds(*convert, "f32", "-o", "kept-model", "--force")
     suite.check("--force replaces a model that ballast wrote",
@@ -127,12 +127,12 @@ def check_existing_directories(suite: Suite) -> None:
     (suite.work / "mine").mkdir()
     (suite.work / "mine" / "file").write_text("precious")
     for output in ("mine", "text.txt"):
-        fails(suite, f"--force does not replace what ballast did not write ({output})",
+        fails(suite, f"--force does not replace files that ballast did not write ({output})",
               rf"{output}: is not a model that ballast wrote: [^\n]+", *convert, "bf16", "-o", output, "--force")
-    fails(suite, "sweep writes nowhere but in its own folder", r"mine: holds something other than a sweep's [^\n]+",
+    fails(suite, "sweep refuses folders that are not a sweep's", r"mine: holds something other than a sweep's [^\n]+",
           "sweep", "llama3", "--text", "text.txt", "--context", 16, "--schemes", "bf16", "--no-bench", "-o", "mine")
-    suite.same("what ballast did not write is as it was", suite.bytes_of("mine/file"), b"precious")
-    suite.same("nothing half-written is left", suite.hidden("kept-model", "mine"), [])
+    suite.same("files that ballast did not write are unchanged", suite.bytes_of("mine/file"), b"precious")
+    suite.same("no partial files are left", suite.hidden("kept-model", "mine"), [])
 
 
 # Has the effect of a full disk for this process: its files cannot grow beyond `size` bytes.
@@ -149,11 +149,11 @@ def check_full_disk(suite: Suite) -> None:
                         "full-kept": ("convert", "llama3", "--scheme", "f32", "-o", "full-kept", "--force"),
                         "full-stats": ("calibrate", "llama3", *CALIBRATE, "-o", "full-stats")}.items():
         run = suite.run(*words, "-q", preexec_fn=limit(2000))
-        suite.check(f"{words[0]} to {name} on a disk that is full fails with a line that says so",
+        suite.check(f"{words[0]} to {name} on a full disk fails with a line about it",
                     run.code == 1 and run.out == "" and
                     re.search(r"^ballast: [^\n]*full-[^\n]*: [^\n]*File too large[^\n]*\n\Z", run.err, re.M), run)
-    suite.same("a full disk leaves the old output whole", suite.bytes_of("full-kept/model.safetensors"), before)
-    suite.same("a full disk leaves nothing half-written", suite.left_in("full-"), ["full-kept"])
+    suite.same("on a full disk the old output stays complete", suite.bytes_of("full-kept/model.safetensors"), before)
+    suite.same("on a full disk no partial files are left", suite.left_in("full-"), ["full-kept"])
 
 
 GROUPS = (check_damaged_models, check_checksums, check_other_inputs, check_existing_directories, check_full_disk)

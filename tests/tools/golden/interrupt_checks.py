@@ -102,7 +102,7 @@ def check_jobs(suite: Suite) -> None:
                     run.code == 130 and run.out == "" and told, run)
         # Completed work is kept for resuming.
         kept = re.compile(r"\.stopped\.resume[\w-]*|stopped-sweep")
-        suite.same(f"an interrupted '{name}' leaves no output, whole or in part",
+        suite.same(f"an interrupted '{name}' leaves no complete or partial output",
                    [left for left in suite.left_in("stopped") if not kept.fullmatch(left)], [])
     names = [path.name for path in (suite.work / "stopped-sweep").iterdir()]
     suite.check("an interrupted sweep has no results", names and
@@ -112,18 +112,18 @@ def check_jobs(suite: Suite) -> None:
 def check_generation(suite: Suite) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         run = signalled(suite, ".", number, "run", "mistral", "-p", "the cat", *UNENDING, stream="stdout")
-        suite.check(f"{number.name} ends an unending text with {128 + number} and one line",
+        suite.check(f"{number.name} ends a text without end with {128 + number} and one line",
                     run.code == 128 + number and run.err == "ballast: interrupted\n", run)
     chat = signalled(suite, ".", signal.SIGINT, "run", "mistral", "--chat", *UNENDING, stream="stdout",
                      stdin="the cat\n")
-    suite.check("without a terminal an interrupt ends a chat", chat.code == 130 and chat.err.count("\n") == 2 and
+    suite.check("an interrupt ends a chat without a terminal", chat.code == 130 and chat.err.count("\n") == 2 and
                 chat.err.endswith("\nballast: interrupted\n"), chat)
 
 
 def check_ignored_interrupts(suite: Suite) -> None:
     run = signalled(suite, r"^writing text: ", signal.SIGINT, "calibrate", "llama3", "-o", "ignored", "--samples", 256,
                     "--length", 16, prelude=("sh", "-c", 'trap "" INT; exec "$@"', "sh"))
-    suite.check("an interrupt that is ignored from the start stays so",
+    suite.check("an interrupt that is ignored at the start stays ignored",
                 run.code == 0 and "interrupted" not in run.err and suite.left_in("ignored") == ["ignored"], run)
 
 
@@ -133,23 +133,25 @@ def check_going_on(suite: Suite) -> None:
     suite.succeeds(*calibrate, "undisturbed.stats")
     stopped = signalled(suite, r"^calibrating: 0/", signal.SIGTERM, *calibrate, "resumed.stats")
     suite.check("a terminated calibration exits with 143", stopped.code == 143, stopped)
-    suite.same("what it has done so far is kept beside the output", suite.left_in("resumed"), [".resumed.stats.resume"])
+    suite.same("a terminated calibration keeps its progress in a file beside the output",
+               suite.left_in("resumed"), [".resumed.stats.resume"])
     resumed = suite.succeeds(*calibrate, "resumed.stats")
     written = re.search(r"^writing text: (\d+)/", resumed.err, re.M)
-    suite.check("the same command goes on: the first 64 texts, which are saved, are not written again",
+    suite.check("the same command resumes: the first 64 texts, which are saved, are not written again",
                 not written or int(written[1]) >= 64 * 16, resumed)
-    suite.check("and ends with the same bytes", suite.bytes_of("resumed.stats") == suite.bytes_of("undisturbed.stats"))
-    suite.same("finished, it keeps no progress", suite.left_in("resumed"), ["resumed.stats"])
+    suite.check("a resumed calibration has the same bytes",
+                suite.bytes_of("resumed.stats") == suite.bytes_of("undisturbed.stats"))
+    suite.same("a finished calibration deletes its progress", suite.left_in("resumed"), ["resumed.stats"])
 
     convert = ("convert", "large", "--stats", "undisturbed.stats", "--preset", "fast", "-o")
     suite.succeeds(*convert, "undisturbed")
     stopped = signalled(suite, r"^converting: ", signal.SIGINT, *convert, "resumed")
     suite.check("an interrupted conversion exits with 130", stopped.code == 130, stopped)
     suite.succeeds(*convert, "resumed")
-    suite.same("a conversion goes on and ends with the same bytes",
+    suite.same("a resumed conversion has the same bytes",
                safetensors.hashes(suite.work / "resumed" / "model.safetensors"),
                safetensors.hashes(suite.work / "undisturbed" / "model.safetensors"))
-    suite.same("finished, the conversion keeps no progress", suite.left_in("resumed"), ["resumed", "resumed.stats"])
+    suite.same("a finished conversion deletes its progress", suite.left_in("resumed"), ["resumed", "resumed.stats"])
 
 
 def check_kills(suite: Suite) -> None:
@@ -168,11 +170,11 @@ def check_kills(suite: Suite) -> None:
         suite.succeeds(*convert, "undisturbed", "--force")
         for sign in (r"^(weighing formats|converting): [1-9]", r"^converting: [3-9]"):
             killed = signalled(suite, sign, signal.SIGKILL, *convert, "killed")
-            suite.check(f"{name}: killed while it says {sign}", killed.code == -signal.SIGKILL, killed)
+            suite.check(f"{name}: is killed while it prints {sign}", killed.code == -signal.SIGKILL, killed)
             suite.check(f"{name}: a kill leaves no output", "killed" not in suite.left_in("killed"))
         resumed = suite.succeeds(*convert, "killed")
-        suite.check(f"{name}: a killed conversion goes on", "going on after block" in resumed.err, resumed)
-        suite.same(f"{name}: with the same bytes", file_hashes(suite.work / "killed"),
+        suite.check(f"{name}: a killed conversion resumes", "going on after block" in resumed.err, resumed)
+        suite.same(f"{name}: a resumed conversion has the same bytes", file_hashes(suite.work / "killed"),
                    file_hashes(suite.work / "undisturbed"))
         for place in ("killed", "undisturbed"):
             remove(suite.work / place)

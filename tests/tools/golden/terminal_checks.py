@@ -62,7 +62,7 @@ def check_bar(suite: Suite) -> None:
                     code == 0 and planned and drawn[-1] == "" and all(bars) and bars[0][1], repr(terminal.text))
         suite.check(f"no line of the bar is as wide as {columns} columns", all(len(bar) < columns for bar in drawn),
                     repr(drawn))
-        suite.check("standard output has no part of it", "\x1b" not in out and "\r" not in out and
+        suite.check("standard output has no part of the bar", "\x1b" not in out and "\r" not in out and
                     out.startswith("measured  "), repr(out))
     quiet = Terminal(suite, (*CALIBRATE, "-q"), 80, "xterm")
     suite.check("with -q nothing is drawn", quiet.end()[0] == 0 and quiet.text == "", repr(quiet.text))
@@ -82,7 +82,7 @@ def check_interrupted_bar(suite: Suite) -> None:
     terminal.read(r"writing text")
     terminal.process.send_signal(signal.SIGINT)
     code, out = terminal.end()
-    suite.check("an interrupt erases the bar, then tells of itself in a line of its own", code == 130 and out == "" and
+    suite.check("an interrupt erases the bar, and is then reported in a separate line", code == 130 and out == "" and
                 terminal.text.endswith(ERASE + "ballast: interrupted\r\n"), repr(terminal.text[-200:]))
 
 
@@ -90,7 +90,7 @@ def check_chat(suite: Suite) -> None:
     words = ("run", "mistral", "--chat", "-n", "100000000", "--window", "16", "--sinks", "2")
     terminal = Terminal(suite, words, 80, "xterm", typing=True)
     terminal.read(r"> \Z")
-    suite.check("a chat on a terminal tells how to stop and to leave, then asks",
+    suite.check("a chat on a terminal explains how to stop and to quit, then prompts",
                 terminal.text == "Ctrl-C stops an answer, /clear starts a new chat, Ctrl-D ends the program.\r\n> ", repr(terminal.text))
     terminal.type("the cat\n")
     answer = terminal.process.stdout
@@ -103,7 +103,7 @@ def check_chat(suite: Suite) -> None:
     terminal.type("\x04")
     terminal.read()
     drain.join()
-    suite.check("Ctrl-C stops the answer alone, Ctrl-D leaves with 0", terminal.end()[0] == 0 and answered and
+    suite.check("Ctrl-C stops only the answer, Ctrl-D quits with 0", terminal.end()[0] == 0 and answered and
                 "interrupted" not in terminal.text, repr(terminal.text))
 
 
@@ -117,7 +117,7 @@ def check_chat_that_is_too_long(suite: Suite) -> None:
     terminal.type("\x04")
     code, out = terminal.end()
     refused = re.search(r"ballast: prompt: [^\r]* leave no room [^\r]*\r\nCtrl-C stops", terminal.text)
-    suite.check("a message that the context has no room for is told, and the next one is answered as if alone",
+    suite.check("a message that does not fit the context is an error, and the next one is answered without it",
                 code == 0 and out.strip() and refused and "prompt: 29 tokens" in terminal.text, repr(terminal.text))
 
 

@@ -93,7 +93,7 @@ def check_help(suite: Suite) -> None:
         example = re.search(r"^Examples?:\n  ballast ", run.out, re.M)
         suite.check(f"'ballast {command} --help' shows an example", example, run)
     version = suite.succeeds("--version")
-    suite.check("--version prints the version and what this build has",
+    suite.check("--version prints the version and the features of this build",
                 re.fullmatch(r"ballast \d+\.\d+\.\d+\n\ninstructions  \w+; built for \w+(, \w+)*\n"
                              r"oneDNN        (yes|no)\nMPI           (yes|no)\nserve         HTTP and HTTPS\n", version.out)
                 and version.err == "", version)
@@ -108,7 +108,7 @@ def check_wrong_usage(suite: Suite) -> None:
     for arguments, telling in cases:
         run = suite.run(*shlex.split(arguments))
         command = arguments.split()[0] + " " if arguments.startswith(COMMANDS) else ""
-        suite.check(f"wrong usage '{arguments}' exits with 2, tells '{telling}', then how to get help",
+        suite.check(f"wrong usage '{arguments}' exits with 2, prints '{telling}', then how to get help",
                     run.code == 2 and run.out == "" and telling in run.err and
                     re.fullmatch(rf"ballast: [^\n]+\nTry 'ballast {command}--help'\.\n", run.err), run)
 
@@ -119,7 +119,7 @@ def check_missing_model(suite: Suite) -> None:
         run = suite.run(first, "missing-model", *rest)
         suite.check(f"'{first} missing-model' fails with one line that names it",
                     run.code == 1 and run.out == "" and re.fullmatch(r"ballast: missing-model: [^\n]+\n", run.err), run)
-    suite.same("what fails for a missing model leaves nothing", suite.left_in("stats", "dir"), [])
+    suite.same("commands on a missing model leave no files", suite.left_in("stats", "dir"), [])
 
 
 # Runs in a shell, which can close a stream.
@@ -129,17 +129,17 @@ def check_streams(suite: Suite) -> None:
 
     if pathlib.Path("/dev/full").exists():
         full = shell('"$@" --version >/dev/full')
-        suite.check("standard output that cannot be written is a failure that names it",
+        suite.check("standard output that cannot be written is an error that names it",
                     full.returncode == 1 and full.stderr.startswith("ballast: standard output: "), full)
     closed = shell('"$@" --version >&-')
     suite.check("a closed standard output is a failure", closed.returncode == 1, closed)
     silent = shell('"$@" inspect missing-model 2>&-')
-    suite.check("a failure is one without standard error, too", silent.returncode == 1, silent)
+    suite.check("a failure without standard error has exit code 1", silent.returncode == 1, silent)
     reader, writer = os.pipe()
     os.close(reader)
     unread = subprocess.run([*suite.program, "--help"], stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
-    suite.check("output that nobody reads any more ends the program quietly",
+    suite.check("a closed pipe at standard output ends the program silently",
                 unread.returncode == 0 and unread.stderr == b"", unread)
 
 
