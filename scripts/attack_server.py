@@ -369,14 +369,15 @@ def main() -> int:
     parser.add_argument("--ballast", default="build/release/ballast", help="the program (default %(default)s)")
     parser.add_argument("--model", type=pathlib.Path, required=True)
     parser.add_argument("--users", type=int, default=16, metavar="N", help="concurrent streams (default %(default)s)")
-    parser.add_argument("--tokens", type=int, default=128, metavar="N", help="of each stream (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=30, metavar="S", help="without attacks, and with (default %(default)s)")
+    parser.add_argument("--tokens", type=int, default=128, metavar="N", help="tokens of each stream (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=30, metavar="S",
+                        help="duration without attacks, and with them (default %(default)s)")
     parser.add_argument("--only", nargs="+", choices=list(ATTACKS), default=list(ATTACKS),
                         help="names of the attacks to run")
-    parser.add_argument("--cache-memory", default="200MB", metavar="SIZE", help="the server's (default %(default)s)")
+    parser.add_argument("--cache-memory", default="200MB", metavar="SIZE", help="the server's cache (default %(default)s)")
     parser.add_argument("--nice", type=int, default=5, metavar="N",
                         help="nice value of the attackers (default %(default)s)")
-    parser.add_argument("--plain", action="store_true", help="without TLS")
+    parser.add_argument("--plain", action="store_true", help="connect without TLS")
     arguments = parser.parse_args()
     if arguments.plain:
         arguments.only = [name for name in arguments.only if name != "handshakes"]

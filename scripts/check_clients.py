@@ -5,8 +5,8 @@
     ballast serve smollm2-w8a8 --port 8080 &
     check_clients.py http://127.0.0.1:8080 [--key KEY] [--only NAME] [--model NAME]
 
-Prints what each case got, or why it failed, then how many passed by each client. A client that is not installed is skipped;
-OpenAI's is needed. With --key the server has to refuse other keys.
+Prints the result of each case or its error, then the number of passed cases for each client. Clients that are not
+installed are skipped, except OpenAI's, which is needed. With --key the server must refuse other keys.
 """
 
 import argparse
@@ -602,7 +602,7 @@ def retry_when_not_ready(on: Setting) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The client that does not wait
+# The asynchronous client
 
 
 def in_async(on: Setting, work):
@@ -915,10 +915,10 @@ def litellm_errors(on: Setting) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("url", help="of the server, http://127.0.0.1:8080")
-    parser.add_argument("--key", help="that the server knows")
-    parser.add_argument("--model", help="its name (default: the server's first)")
-    parser.add_argument("--only", default="", metavar="NAME", help="the cases in whose name this is found")
+    parser.add_argument("url", help="address of the server, http://127.0.0.1:8080")
+    parser.add_argument("--key", help="an API key of the server")
+    parser.add_argument("--model", help="name of the model (default: the server's first)")
+    parser.add_argument("--only", default="", metavar="NAME", help="run only the cases whose name contains this")
     arguments = parser.parse_args()
     try:
         setting = Setting(arguments.url, arguments.key, arguments.model)

@@ -21,7 +21,7 @@ def main() -> None:
     default = pathlib.Path(__file__).resolve().parent.parent / "build/release/decode_blocks"
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--decoder", type=pathlib.Path, default=default)
-    parser.add_argument("--blocks", type=int, default=100_000, help="of each type")
+    parser.add_argument("--blocks", type=int, default=100_000, help="blocks of each type")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
 

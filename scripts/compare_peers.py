@@ -39,17 +39,17 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=pathlib.Path, required=True, help="Hugging Face directory")
     parser.add_argument("--ballast", default="build/release/ballast", help="the program (default %(default)s)")
-    parser.add_argument("--llama-bin", type=pathlib.Path, metavar="DIR", help="holds llama-bench and llama-quantize")
+    parser.add_argument("--llama-bin", type=pathlib.Path, metavar="DIR", help="folder with llama-bench and llama-quantize")
     parser.add_argument("--gguf", type=pathlib.Path, metavar="FILE",
-                        help="the model as an F16 or BF16 GGUF; else one is written (llama, mistral, qwen2)")
+                        help="the model as an F16 or BF16 GGUF; by default one is written (llama, mistral, qwen2)")
     parser.add_argument("--openvino-python", type=pathlib.Path, metavar="PYTHON",
-                        help="of an environment with openvino-genai, optimum-intel and nncf")
+                        help="Python of an environment with openvino-genai, optimum-intel and nncf")
     parser.add_argument("--tests", default="pp512,tg128,pp512@4096,tg128@4096", metavar="LIST",
-                        help="prompt and generation, @ tokens already in an INT8 cache (default %(default)s)")
-    parser.add_argument("--schemes", default="w8a8,w4a8,w4a16", metavar="LIST", help="of ballast (default %(default)s)")
+                        help="prompts and generations, @ tokens in an INT8 cache (default %(default)s)")
+    parser.add_argument("--schemes", default="w8a8,w4a8,w4a16", metavar="LIST", help="schemes of ballast (default %(default)s)")
     parser.add_argument("--rounds", type=positive, default=5, metavar="N", help="(default %(default)s)")
     parser.add_argument("--threads", type=positive, metavar="N", default=len(os.sched_getaffinity(0)),
-                        help="of every program (default: the processors available, %(default)s)")
+                        help="threads of every program (default: the available processors, %(default)s)")
     parser.add_argument("--out", type=pathlib.Path, required=True, metavar="DIR")
     arguments = parser.parse_args()
     try:

@@ -5,9 +5,8 @@
         --openvino-python openvino/bin/python --openvino-model smollm2-int8
 
 Each round runs every level on every program, so that the state of the machine is the same for all; medians over the
-rounds are printed, and
-ratios are medians of ratios within a round. A level is a number of clients, each of which waits for an answer before
-its next request; load_server.py sends the load. OpenVINO is called without HTTP, in a loop around its pipeline, which
+rounds are printed, and ratios are medians of ratios within a round. A level is a number of clients, each of which waits
+for an answer before its next request; load_server.py sends the load. OpenVINO is called without HTTP, in a loop around its pipeline, which
 can only make it faster. Needs aiohttp.
 """
 
@@ -130,7 +129,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--gguf", type=pathlib.Path, metavar="FILE", help="the model for llama-server")
     parser.add_argument("--llama-option", dest="llama_options", action="append", default=[], metavar="WORD",
                         help="an option for llama-server, repeatable: --llama-option=-ctk --llama-option=q8_0")
-    parser.add_argument("--openvino-python", type=pathlib.Path, metavar="PYTHON", help="of an environment with openvino-genai")
+    parser.add_argument("--openvino-python", type=pathlib.Path, metavar="PYTHON",
+                        help="Python of an environment with openvino-genai")
     parser.add_argument("--openvino-model", type=pathlib.Path, metavar="DIR", help="a model exported by optimum-cli")
     parser.add_argument("--levels", type=levels, default="1,2,4,8,16,32", metavar="LIST", help="(default %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="(default %(default)s)")
@@ -138,7 +138,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--output-tokens", type=int, default=128, metavar="N", help="(default %(default)s)")
     parser.add_argument("--requests-of-user", type=int, default=4, metavar="N", help="(default %(default)s)")
     parser.add_argument("--threads", type=int, metavar="N", default=len(os.sched_getaffinity(0)),
-                        help="of every program (default: the processors available, %(default)s)")
+                        help="threads of every program (default: the available processors, %(default)s)")
     parser.add_argument("--logs", type=pathlib.Path, default=pathlib.Path("build/servers"), metavar="DIR",
                         help="folder for the servers' logs (default %(default)s)")
     arguments = parser.parse_args()

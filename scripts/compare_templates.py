@@ -3,8 +3,8 @@
 
     scripts/compare_templates.py build/release/render_lines DIRECTORY [--conversations 200] [--seed 1]
 
-DIRECTORY holds published templates as *.jinja. Where both refuse a conversation they agree. Also checks that what
-ballast marks as user text covers every character that occurs only in the conversation."""
+DIRECTORY holds published templates as *.jinja. If both refuse a conversation, they agree. Also checks that the
+ranges that ballast marks as users' text have every character that occurs only in the conversation."""
 
 import argparse
 import json
@@ -146,7 +146,7 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--conversations", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--show", type=int, default=3, help="so many differences of a template")
+    parser.add_argument("--show", type=int, default=3, help="number of differences to print for a template")
     arguments = parser.parse_args()
     total = differences = refused = leaks = 0
     files = sorted(arguments.directory.glob("*.jinja"))

@@ -310,12 +310,12 @@ def write_golden(directory):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="MODEL")
-    parser.add_argument("--program", help="tokenize_lines of the build")
+    parser.add_argument("--program", help="the build's program tokenize_lines")
     parser.add_argument("--lines", type=int, default=3000, help="texts to compare (default 3000)")
     parser.add_argument("--families", action="store_true", help="train and compare tokenizers of known families")
-    parser.add_argument("--vocab-size", type=int, default=3000, help="of the trained tokenizers")
+    parser.add_argument("--vocab-size", type=int, default=3000, help="size of the trained tokenizers")
     parser.add_argument("--speed", type=pathlib.Path, metavar="TEXT", help="measure instead of comparing")
-    parser.add_argument("--write-golden", type=pathlib.Path, metavar="DIR", help="write tests/data/tokenizer anew")
+    parser.add_argument("--write-golden", type=pathlib.Path, metavar="DIR", help="write the files of tests/data/tokenizer")
     options = parser.parse_args()
 
     agree = True

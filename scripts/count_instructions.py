@@ -4,9 +4,9 @@
     scripts/count_instructions.py build/release/ballast
     scripts/count_instructions.py build/aarch64/ballast
 
-Each line is the tile of the most tokens that one kernel has: the loop over blocks of 32 columns, or over whole groups
-where each is one block, their scales and sums included. A dot product is one instruction that multiplies bytes; the
-fewer instructions there are for each of them, the nearer the loop can come to the peak. SVE is counted with vectors of
+Each line is a kernel's tile for the largest number of tokens: its loop over blocks of 32 columns, or over whole groups
+if each is one block, with the instructions for scales and sums. A dot product is one instruction that multiplies bytes;
+the fewer instructions a loop needs for each of them, the closer it can come to the peak. SVE is counted with vectors of
 128 bits.
 """
 

@@ -570,7 +570,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--salt", action="store_true", help="a cache_salt for each request: nothing is cached")
     parser.add_argument("--text", type=pathlib.Path, metavar="FILE", help="text from which prompts are taken")
     parser.add_argument("--temperature", type=float, default=0, metavar="T", help="(default %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of all random choices (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all random choices (default %(default)s)")
     parser.add_argument("--disconnect", type=fraction, default=0, metavar="F",
                         help="fraction of the clients that disconnect before the end")
     parser.add_argument("--hostile", type=fraction, default=0, metavar="F", help="fraction of hostile requests")

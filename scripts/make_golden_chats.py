@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/data/tokenizer/chat/chats.json: published chat templates and what transformers renders with them.
+"""Writes tests/data/tokenizer/chat/chats.json: published chat templates and the prompts that transformers renders with them.
 
-The branches of a template that only tools reach are left out where they are long. A prompt is null where the template
-itself refuses the conversation. Needs transformers and jinja2.
+Long branches that only tools reach are removed from templates. A prompt is null if the template itself refuses the
+conversation. Needs transformers and jinja2.
 """
 
 import datetime

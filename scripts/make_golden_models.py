@@ -3,10 +3,10 @@
 
     llama/        tied embeddings, plain RoPE, F32
     llama.gguf    the same weights in F32, F16 and Q8_0, with GGUF's order of rows in q and k
-    llama3/       in BF16; Llama 3's stretched RoPE, a head of its own, biases everywhere, and a massive activation in
-                  channel 3 of the token with which texts begin
+    llama3/       in BF16; Llama 3's scaled RoPE, a separate head, biases in all layers, and a massive activation in
+                  channel 3 of the first token of texts
     mistral/, qwen2/, qwen3/, gpt2/, ...: the others of FAMILIES
-                  in BF16; what each family brings: windows, fused and transposed matrices, gates, latent attention,
+                  in BF16, with the features of each family: windows, fused and transposed matrices, gates, latent attention,
                   experts, YaRN and LongRoPE, layers without rotation, norms after attention and MLP
     qwen2.gguf, qwen3.gguf, gpt2.gguf
                   the same weights; a GGUF of qwen2 has no field for its window

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/data/tokenizer/chat/templates.json: templates that use every feature, and what jinja2, set up as
-transformers does, renders with them; null where it refuses. With --check PROGRAM (build/release/render_lines) it
+"""Writes tests/data/tokenizer/chat/templates.json: templates that use every feature, and the results of jinja2 with
+transformers' settings; null if it refuses. With --check PROGRAM (build/release/render_lines) it
 compares instead and prints the differences."""
 
 import argparse

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write a Llama checkpoint of random BF16 weights, for measuring speed and memory at a size of choice.
+"""Writes a Llama checkpoint of random BF16 weights, to measure speed and memory at any size.
 
     pip install numpy
     make_random_checkpoint.py OUT_DIR [--layers 28] [--hidden 1536] [--heads 12] [--kv-heads 2] [--mlp 8960] [--vocab 49152]

@@ -41,34 +41,34 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--model", type=pathlib.Path, metavar="DIR",
                         help="Hugging Face directory; llama.cpp does not need it with --gguf")
     parser.add_argument("--llama-bin", type=pathlib.Path, metavar="DIR",
-                        help="holds llama-quantize, llama-imatrix, llama-perplexity and, with --bench, llama-bench")
+                        help="folder with llama-quantize, llama-imatrix, llama-perplexity and, with --bench, llama-bench")
     parser.add_argument("--ik-llama-bin", type=pathlib.Path, metavar="DIR", help="the same programs of ik_llama.cpp")
     parser.add_argument("--gguf", type=pathlib.Path, metavar="FILE", help="the model as an F16 GGUF")
     parser.add_argument("--converter", type=pathlib.Path, metavar="FILE",
-                        help="convert_hf_to_gguf.py in llama.cpp's sources, where there is no --gguf")
+                        help="convert_hf_to_gguf.py in llama.cpp's sources, needed without --gguf")
     parser.add_argument("--python", type=pathlib.Path, default=pathlib.Path(sys.executable),
-                        help="that runs the converter (default: this one)")
+                        help="Python that runs the converter (default: this one)")
     parser.add_argument("--text", type=pathlib.Path, required=True, metavar="FILE", help="text to score")
     parser.add_argument("--calibration-text", type=pathlib.Path, required=True, metavar="FILE",
                         help="text for calibration")
     parser.add_argument("--calibration-chunks", type=int, default=0, metavar="N",
-                        help="use at most this many chunks of 512 tokens of it; 0: all (default)")
+                        help="use at most this many of its chunks of 512 tokens; 0: all (default)")
     parser.add_argument("--variants", default=LLAMA_VARIANTS, metavar="LIST",
-                        help="of llama.cpp (default %(default)s); with -pure at its end all matrices have the type")
+                        help="types of llama.cpp (default %(default)s); with -pure at its end all matrices have the type")
     parser.add_argument("--ik-llama-variants", default=IK_LLAMA_VARIANTS, metavar="LIST",
-                        help="of ik_llama.cpp (default %(default)s)")
+                        help="types of ik_llama.cpp (default %(default)s)")
     parser.add_argument("--ours", type=pathlib.Path, nargs="+", default=[], metavar="FILE.gguf",
-                        help="that `ballast convert --to gguf` made of the model: llama.cpp scores them, too")
+                        help="GGUF files of the model by `ballast convert --to gguf`, which llama.cpp also scores")
     parser.add_argument("--openvino-python", type=pathlib.Path, metavar="PYTHON",
-                        help="of an environment with openvino-genai, optimum-intel and nncf")
+                        help="Python of an environment with openvino-genai, optimum-intel and nncf")
     parser.add_argument("--openvino-variants", default=OPENVINO_VARIANTS, metavar="LIST",
-                        help=f"of {', '.join(openvino_accuracy.VARIANTS)} (default %(default)s)")
+                        help=f"some of {', '.join(openvino_accuracy.VARIANTS)} (default %(default)s)")
     parser.add_argument("--context", type=int, default=512, metavar="N", help="tokens per chunk (default %(default)s)")
-    parser.add_argument("--chunks", type=int, default=0, metavar="N", help="at most this many; 0: all (default)")
-    parser.add_argument("--bench", action="store_true", help="also measure speed, on a machine that does nothing else")
+    parser.add_argument("--chunks", type=int, default=0, metavar="N", help="score at most this many; 0: all (default)")
+    parser.add_argument("--bench", action="store_true", help="also measure speed, on an otherwise idle machine")
     parser.add_argument("--threads", type=int, metavar="N", default=len(os.sched_getaffinity(0)),
-                        help="(default: the processors available, %(default)s)")
-    parser.add_argument("--work", type=pathlib.Path, metavar="DIR", help="for models (default: OUT.work)")
+                        help="(default: the available processors, %(default)s)")
+    parser.add_argument("--work", type=pathlib.Path, metavar="DIR", help="folder for models (default: OUT.work)")
     parser.add_argument("--out", type=pathlib.Path, required=True, metavar="FILE.csv")
     arguments = parser.parse_args()
     llama = arguments.llama_bin or arguments.ik_llama_bin
@@ -84,7 +84,7 @@ def parse_arguments() -> argparse.Namespace:
             parser.error(f"{variant}: OpenVINO's variants are {', '.join(openvino_accuracy.VARIANTS)}")
     for file in (arguments.text, arguments.calibration_text, *arguments.ours):
         if not file.is_file():
-            parser.error(f"{file}: is not there")
+            parser.error(f"{file}: does not exist")
     if arguments.ours and arguments.llama_bin is None:
         parser.error("--ours needs --llama-bin")
     if arguments.work is None:

@@ -144,7 +144,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--overload", type=float, default=1.2, metavar="F",
                         help="factor of the capacity (default %(default)s)")
     parser.add_argument("--cache-memory", default="400MB", metavar="SIZE",
-                        help="of the server; small, so that it is full soon (default %(default)s)")
+                        help="cache of the server; small, so that it is soon full (default %(default)s)")
     parser.add_argument("--distinct", type=int, default=300, metavar="N", help="different requests (default %(default)s)")
     parser.add_argument("--prompt-tokens", default="32-256", metavar="LENGTH", help="(default %(default)s)")
     parser.add_argument("--output-tokens", default="16-96", metavar="LENGTH", help="(default %(default)s)")

@@ -1,7 +1,7 @@
-"""Small tokenizers of the kinds that are not byte-level BPE in a tokenizer.json, for compare_tokenizer.py.
+"""Trains small tokenizers of all kinds except byte-level BPE in a tokenizer.json, for compare_tokenizer.py.
 
-Each is written as the files that models are published with, together with a function that gives the ids the original
-library has for a text, without special tokens around it.
+Each is written in the files of published models, and returned with a function that computes the original library's ids
+of a text, without special tokens around it.
 """
 
 import json

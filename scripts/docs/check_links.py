@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks a built site: every link leads to a file and an anchor that are there, and no page loads anything from elsewhere.
+"""Checks a built site: every link leads to an existing file and anchor, and no page loads resources from other sites.
 
     check_links.py SITE
 """

@@ -1,8 +1,8 @@
-"""Pages of the site that are no files of docs/: the commands by their --help, the C++ headers by doxygen, and the README, the
+"""Adds pages that have no file in docs/: the commands from their --help, the C++ headers from doxygen, and the README, the
 changelog and CONTRIBUTING.md of the repository.
 
-mkdocs calls the functions whose names begin with on_. BALLAST_PROGRAM names the program, BALLAST_CPP the folder that doxygen
-filled; scripts/docs/build_docs.sh sets both.
+mkdocs calls the functions whose names begin with on_. BALLAST_PROGRAM names the program, BALLAST_CPP the folder of
+doxygen's output; scripts/docs/build_docs.sh sets both.
 """
 
 import html

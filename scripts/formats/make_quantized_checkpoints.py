@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes small checkpoints as other programs quantize them, with the logits that their own code gives.
+"""Writes small checkpoints in other programs' quantized formats, with the logits of their own code.
 
     pip install torch==2.13.0 transformers safetensors compressed-tensors "mlx[cpu]"
     pip download --no-deps auto-gptq==0.7.1 autoawq==0.2.9; unpack both into PACKAGES

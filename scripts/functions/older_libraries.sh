@@ -40,7 +40,7 @@ END
   needed=$(objdump -T "$work/probe.so" | sed -nE 's/.*GLIBC_([0-9.]+).*/\1/p' | sort -V | tail -n 1)
   rm -rf "$work"
   if [[ -n $needed && $(printf '%s\n' "$needed" "$wanted" | sort -V | tail -n 1) != "$wanted" ]]; then
-    echo "wheel: what is built here needs glibc $needed, and $platform has $wanted: build on an older system, or name the" \
+    echo "wheel: programs built here need glibc $needed, and $platform has $wanted: build on an older system, or set the" \
       "platform of this one, PLATFORM=manylinux_${needed/./_}_$(uname -m)" >&2
     return 1
   fi

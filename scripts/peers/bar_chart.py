@@ -1,4 +1,4 @@
-"""Speeds as an SVG of bars, one panel for each test, readable on light and dark pages."""
+"""Draws speeds as an SVG of bars, with one panel for each test, for light and dark pages."""
 
 import html
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Sentences per second of a BERT encoder with mean pooling: ballast, and onnxruntime and OpenVINO, both in INT8.
+"""Measures the sentences per second of a BERT encoder with mean pooling in ballast, onnxruntime and OpenVINO, in INT8.
 
     scripts/peers/encoder.py --ballast build/release/ballast --original all-MiniLM-L6-v2 --model minilm-w8a8 \\
         --text sentences.txt --calibration-text calibration.txt --work /tmp/peers
 
-All tokenize, run and pool the lines of --text in one process each, in rounds one after the other. The peers' batches
+Each program tokenizes, runs and pools the lines of --text in its own process, in turns. The peers' batches
 are sorted by length, so that they pad little. ballast's time is that of `ballast embed` without the time of an empty
 run. Needs torch, transformers, onnx, onnxruntime, openvino and nncf.
 """

@@ -42,7 +42,7 @@ def gguf_name(name: str) -> str:
         return f"{OUTER_NAMES[stem]}.{kind}"
     parts = stem.split(".", 3)
     if parts[:2] != ["model", "layers"] or len(parts) < 4 or parts[3] not in BLOCK_NAMES:
-        raise PeerError(f"{name}: unknown to the GGUF writer; pass --gguf with a file of llama.cpp's own converter")
+        raise PeerError(f"{name}: unknown to the GGUF writer; pass --gguf with a file by llama.cpp's own converter")
     return f"blk.{parts[2]}.{BLOCK_NAMES[parts[3]]}.{kind}"
 
 
@@ -73,9 +73,9 @@ class Checkpoint:
             for file in files:
                 self._map(file)
         except (OSError, ValueError, struct.error) as error:
-            raise PeerError(f"{directory}: is no Hugging Face checkpoint: {error}") from error
+            raise PeerError(f"{directory}: is not a Hugging Face checkpoint: {error}") from error
         if not self.tensors:
-            raise PeerError(f"{directory}: holds no .safetensors file")
+            raise PeerError(f"{directory}: has no .safetensors file")
 
     def _map(self, file: pathlib.Path) -> None:
         with file.open("rb") as stream:
@@ -84,7 +84,7 @@ class Checkpoint:
         for name, entry in json.loads(memory[8:8 + length]).items():
             if name != "__metadata__":
                 if entry["dtype"] not in GGML_TYPES:
-                    raise PeerError(f"{file}: {name} is {entry['dtype']}; the GGUF writer takes F32, F16 and BF16")
+                    raise PeerError(f"{file}: {name} is {entry['dtype']}; the GGUF writer supports F32, F16 and BF16")
                 begin, end = entry["data_offsets"]
                 self.tensors[name] = (entry["dtype"], entry["shape"], memory, 8 + length + begin, 8 + length + end)
 
@@ -115,8 +115,8 @@ def write_gguf(directory: pathlib.Path, output: pathlib.Path) -> None:
     config = checkpoint.config
     architecture = ARCHITECTURES.get(config.get("model_type"))
     if architecture is None:
-        raise PeerError(f"{directory}: the GGUF writer knows llama, mistral and qwen2, not "
-                        f"{config.get('model_type')!r}; pass --gguf with a file of llama.cpp's own converter")
+        raise PeerError(f"{directory}: the GGUF writer supports llama, mistral and qwen2, not "
+                        f"{config.get('model_type')!r}; pass --gguf with a file by llama.cpp's own converter")
     try:
         header = metadata(config, architecture)
     except KeyError as error:

@@ -69,7 +69,7 @@ class LlamaAccuracy:
 def printed(output: str, pattern: str) -> float:
     match = re.search(pattern, output)
     if not match:
-        raise PeerError(f"llama-perplexity printed nothing like {pattern!r}: a version with other output?")
+        raise PeerError(f"llama-perplexity printed no line like {pattern!r}; its version may have another output")
     with reading("output of llama-perplexity"):
         return float(match[1])
 
@@ -78,6 +78,6 @@ def write_original(converter: pathlib.Path, python: pathlib.Path, model: pathlib
                    work: pathlib.Path) -> pathlib.Path:
     """Converts the model to an F16 GGUF with its vocabulary by llama.cpp's own converter."""
     if not converter.is_file():
-        raise PeerError(f"{converter}: is not there; it is convert_hf_to_gguf.py of llama.cpp's sources")
+        raise PeerError(f"{converter}: does not exist; pass convert_hf_to_gguf.py of llama.cpp's sources")
     return make(work / "llama-f16.gguf", model,
                 lambda path: run([python, converter, "--outtype", "f16", "--outfile", path, model]))

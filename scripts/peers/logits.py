@@ -4,9 +4,9 @@
     logits.py mlx CHECKPOINT --text wikitext.txt --out logits.safetensors
     ballast verify CHECKPOINT --expected logits.safetensors
 
-Run by the Python that has the program: mlx-lm (MLX and AWQ; `pip install mlx[cpu] mlx-lm`), transformers (with
-compressed-tensors), or onnxruntime, whose model onnxruntime_genai.models.builder makes (--onnx). All compute in F32
-but for what --dtype changes.
+Runs in an environment with the program: mlx-lm (MLX and AWQ; `pip install mlx[cpu] mlx-lm`), transformers (with
+compressed-tensors), or onnxruntime, whose model onnxruntime_genai.models.builder makes (--onnx). All compute in F32,
+unless --dtype sets another type.
 """
 
 import argparse
@@ -67,10 +67,10 @@ def main() -> None:
     parser.add_argument("program", choices=PROGRAMS)
     parser.add_argument("checkpoint", help="Hugging Face directory")
     parser.add_argument("--onnx", metavar="FILE", help="the model that ONNX Runtime runs")
-    parser.add_argument("--dtype", default="float32", help="of MLX and transformers (default %(default)s)")
+    parser.add_argument("--dtype", default="float32", help="type for MLX and transformers (default %(default)s)")
     parser.add_argument("--text", type=pathlib.Path, required=True, metavar="FILE")
     parser.add_argument("--chunks", type=int, default=2, metavar="N", help="(default %(default)s)")
-    parser.add_argument("--length", type=int, default=256, metavar="TOKENS", help="of each (default %(default)s)")
+    parser.add_argument("--length", type=int, default=256, metavar="TOKENS", help="tokens of each chunk (default %(default)s)")
     parser.add_argument("--out", type=pathlib.Path, required=True, metavar="FILE")
     arguments = parser.parse_args()
     ids = chunks_of(arguments.checkpoint, arguments.text, arguments.chunks, arguments.length)

@@ -4,8 +4,8 @@
     openvino_accuracy_child.py compare '{"original": DIR, "models": [[DIR, ACTIVATION_GROUP], ..], "threads": N,
                                          "text": TEXT}'
 
-TEXT is {"file", "length", "count"}: chunks of so many tokens without overlap, at most so many of them, 0: all.
-`options` are those of nncf.compress_weights, `calibration` is for methods that look at activations.
+TEXT is {"file", "length", "count"}: at most `count` chunks of `length` tokens without overlap, 0: all.
+`options` are those of nncf.compress_weights, `calibration` is for methods that use activations.
 
 `compare` prints [{"kl": .., "top1": ..}, ..] of the models, counted as `ballast eval` does: the second half of each
 chunk is scored. All is computed in F32, keys and values too, but for what quantized weights are multiplied with: that

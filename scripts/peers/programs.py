@@ -43,7 +43,7 @@ class Ballast:
 def require_llama_tools(binaries: pathlib.Path, tools: tuple[str, ...]) -> None:
     for program in tools:
         if not os.access(binaries / program, os.X_OK):
-            raise PeerError(f"{binaries}: holds no {program}, build llama.cpp's tools")
+            raise PeerError(f"{binaries}: has no {program}: build llama.cpp's tools")
 
 
 def llama_bench(program: pathlib.Path, model: pathlib.Path, load: Workload, threads: int) -> list[Speed]:

@@ -102,7 +102,7 @@ def reading(origin):
     except OSError as error:
         raise PeerError(f"{origin}: {error.strerror or error}") from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise PeerError(f"{origin}: is not of the form expected ({type(error).__name__}: {error})") from error
+        raise PeerError(f"{origin}: has an unexpected form ({type(error).__name__}: {error})") from error
 
 
 def make(target: pathlib.Path, source: pathlib.Path, write) -> pathlib.Path:
@@ -119,7 +119,7 @@ def make(target: pathlib.Path, source: pathlib.Path, write) -> pathlib.Path:
     try:
         write(partial)
         if not partial.exists():
-            raise PeerError(f"{target}: was not written, though no error was reported")
+            raise PeerError(f"{target}: was not written, but no error was reported")
         source_note.write_text(str(source.resolve()), encoding="utf-8")
         partial.rename(target)
     finally:

@@ -34,13 +34,13 @@ class ServedProgram:
         until = time.monotonic() + START_PATIENCE
         while time.monotonic() < until:
             if self.process.poll() is not None:
-                raise PeerError(f"{self.name}: ended with code {self.process.returncode}; {log} has its words")
+                raise PeerError(f"{self.name}: ended with code {self.process.returncode}; see {log}")
             with contextlib.suppress(OSError, urllib.error.HTTPError), \
                     urllib.request.urlopen(self.url + "/health", timeout=5):
                 return
             time.sleep(0.1)
         self.stop()
-        raise PeerError(f"{self.name}: not ready after {START_PATIENCE} s; {log} has its words")
+        raise PeerError(f"{self.name}: not ready after {START_PATIENCE} s; see {log}")
 
     def stop(self) -> int:
         """Ends the server and returns the exit code."""

@@ -1,4 +1,4 @@
-"""Medians of the rounds, and the Markdown table that shows them."""
+"""Computes the medians of the rounds, and formats them as a Markdown table."""
 
 import collections
 import dataclasses

@@ -1,4 +1,4 @@
-"""Chat templates as transformers renders them, and as tests/support/programs/render_main.cc does."""
+"""Renders chat templates with transformers and with tests/support/programs/render_main.cc."""
 
 import datetime
 import json

@@ -261,7 +261,7 @@ def truncated_prompts(case: Case) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Which tokens come
+# Choice of tokens
 
 
 @reported("stop strings that are special tokens, alone or with text around them: they stop")
@@ -379,7 +379,7 @@ def penalties(case: Case) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What is told
+# Information in answers
 
 
 @reported("prompt_logprobs: of each token of the prompt, in vLLM's form")

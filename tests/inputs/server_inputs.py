@@ -105,7 +105,7 @@ def prompts_beyond_context(case: Case) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Requests that ask for more memory than they bring
+# Short requests that need much memory
 
 
 @reported("8,000 ids, echo, logprobs 20, n 64 in 30 KB: refused with the figure before work begins")
@@ -188,7 +188,7 @@ def long_salt(case: Case) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Who waits for whom
+# Slow and stalled clients
 
 
 @reported("standard error is a pipe that is not read: the server goes on, and counts the lines it dropped")
@@ -278,7 +278,7 @@ def tls_handshakes(case: Case) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Templates that are given numbers
+# Numbers as template arguments
 
 
 @reported("chat_template_kwargs with numbers near 2^63 for widths, counts and rounding: refused at once, or right")

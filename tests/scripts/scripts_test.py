@@ -101,7 +101,7 @@ class Libraries(Fakes):
     def test_a_platform_with_an_older_library_is_refused_before_a_build(self):
         run = self.bash("check_linked_glibc", platform="manylinux_2_1_x86_64")
         self.assertEqual(run.returncode, 1)
-        self.assertRegex(run.stderr, r"^wheel: what is built here needs glibc 2\.\d+, and manylinux_2_1_x86_64 has 2\.1: ")
+        self.assertRegex(run.stderr, r"^wheel: programs built here need glibc 2\.\d+, and manylinux_2_1_x86_64 has 2\.1: ")
         run = self.bash("check_linked_glibc", platform="manylinux_2_999_x86_64")
         self.assertEqual((run.returncode, run.stderr), (0, ""))
 

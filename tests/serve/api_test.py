@@ -100,7 +100,7 @@ class Api(Suite):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What tells of the server
+# Information about the server
 
 
 @check
@@ -548,7 +548,7 @@ def check_chat_stream(api: Api) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What is refused
+# Refused requests
 
 HUGE = (2**31, 2**32 + 1, 2**63, 2**64, 10**30)
 NO_LENGTH = (-2, 1.5, "5", [], True, 2**63, 2**64, 10**30)
@@ -736,7 +736,7 @@ def check_origins(api: Api) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Many at once
+# Concurrent requests
 
 
 @check
@@ -786,7 +786,7 @@ def settles(client: Client, seconds: float = 30) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Servers of their own
+# Checks with separate servers
 
 
 @contextlib.contextmanager

@@ -20,8 +20,8 @@ ON_TEXT = {"w8a8 --preset fast": ["--scheme", "w8a8", "--preset", "fast"],
            "w4a16": ["--scheme", "w4a16"]}
 SIZED = {"w4a16 --target-size": ["--scheme", "w4a16"], "w4a8 --target-size": ["--scheme", "w4a8"]}
 
-# Of other programs' files. The tiny families' rows are too short for most of them, which refuse them in words that must stay,
-# too; models of the WIDE families have rows that all of them hold, and no tokenizer, which not all of them could write.
+# Formats of other programs' files. The tiny families' rows are too short for most of them, which refuse them with unchanged
+# messages. Models of the WIDE families have rows that all of them can store, and no tokenizer, which some could not write.
 FOREIGN = {"gguf": ["--scheme", "w4a8"],
            "gguf --bits 8": ["--scheme", "w8a8", "--bits", "8"],
            "compressed-tensors": ["--scheme", "w4a16", "--group-size", "32"],
@@ -131,8 +131,8 @@ def write(program: list[str], out: pathlib.Path, work: pathlib.Path, only: str =
         print("\n".join([f"{model}: {len(told)} outputs", *failed]), flush=True)
     out.write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
     refused = [name for name, hashes in manifest.items() if "refused" in hashes]
-    # Every family converts to ballast's own formats, and wide models to all others. What `export` cannot hold exactly, it
-    # refuses.
+    # Every family converts to ballast's own formats, and wide models to all others. `export` refuses columns
+    # that a format cannot store exactly.
     wrong = [name for name in refused if ": export" not in name and (name.split(":")[0] in WIDE or "--to" not in name)]
     for name in wrong:
         print(f"{name} fails: {manifest[name]['refused']}")
