@@ -41,11 +41,33 @@ void Generation::take(GeneratedToken token) {
 void Generation::tell(const GeneratedToken* token) {
   const std::vector<ReplyPart>& parts = output_.parts();
   for (const ReplyPart& part : parts) {
-    (part.kind == ReplyKind::kThinking ? result_.thinking : result_.text) += part.text;
-    tell_step({.text = part.text, .kind = part.kind, .token = &part == &parts.back() ? token : nullptr});
+    add_to_result(part);
+    tell_step(
+        {.text = part.text, .kind = part.kind, .call = part.call, .token = &part == &parts.back() ? token : nullptr});
   }
   if (parts.empty() && token != nullptr) tell_step({.text = {}, .kind = ReplyKind::kAnswer, .token = token});
   output_.clear_parts();
+}
+
+void Generation::add_to_result(const ReplyPart& part) {
+  switch (part.kind) {
+    case ReplyKind::kAnswer:
+      result_.text += part.text;
+      break;
+    case ReplyKind::kThinking:
+      result_.thinking += part.text;
+      break;
+    case ReplyKind::kToolName:
+      result_.tool_calls.push_back({.name = part.text, .arguments = {}});
+      break;
+    case ReplyKind::kToolArguments:
+      result_.tool_calls.back().arguments += part.text;
+      break;
+    case ReplyKind::kBrokenCall:
+      result_.tool_calls.pop_back();
+      result_.text += part.text;
+      break;
+  }
 }
 
 void Generation::tell_step(const GenerateStep& step) {

@@ -38,6 +38,7 @@ class Generation {
   void take_chosen();
   void take(GeneratedToken token);
   void tell(const GeneratedToken* token);
+  void add_to_result(const ReplyPart& part);
   void tell_step(const GenerateStep& step);
   void step();
 

@@ -180,10 +180,13 @@ GenerateResult Generator::generate(std::string_view prompt, const GenerateOption
 GenerateResult Generator::chat(std::span<const ChatMessage> messages, const GenerateOptions& options,
                                const OnGenerateStep& on_step) {
   const text::Tokenizer& tokenizer = state_->shared->tokenizer();
-  const text::ChatPrompt prompt =
-      text::apply_chat_template(tokenizer, text::make_conversation(messages, options.template_arguments));
-  return state_->run(text::encode(tokenizer, prompt), text::StreamDecoder::Begin::kOfText,
-                     text::make_reply_parser(tokenizer, prompt, options.reply_format), options, on_step);
+  text::Conversation conversation = text::make_conversation(messages, options.template_arguments);
+  conversation.tools = text::parse_tools(options.tools);
+  const text::ChatPrompt prompt = text::apply_chat_template(tokenizer, conversation);
+  return state_->run(
+      text::encode(tokenizer, prompt), text::StreamDecoder::Begin::kOfText,
+      text::make_reply_parser(tokenizer, prompt, options.reply_format, text::read_tools(conversation.tools)), options,
+      on_step);
 }
 
 std::vector<GeneratedToken> Generator::score(std::span<const int> ids, std::size_t first, std::size_t top,

@@ -305,7 +305,7 @@ def main() -> None:
             ("gemma", 2, 0, "<|channel>thought\nhm\n<channel|>yes"),
             ("command", 3, 1, "<|START_THINKING|>hm<|END_THINKING|><|START_RESPONSE|>yes<|END_RESPONSE|>"),
             ("mistral", 4, 1, "a [THINK]b[/THINK] c"),
-            ("think", 7, 0, " <think>\nhm </thin\n</think>\n\nyes <think> <")):
+            ("think", 10, 0, " <think>\nhm </thin\n</think>\n\nyes <think> <")):
         write("reply", name, bytes([first, special]) + reply.encode())
 
     messages = json.dumps({"messages": [

@@ -9,8 +9,10 @@
 namespace ballast::text {
 namespace {
 
-void add_part(std::string_view text, ReplyKind kind, std::vector<ReplyPart>& parts) {
-  if (parts.empty() || parts.back().kind != kind) parts.push_back({.kind = kind, .text = {}});
+void add_part(std::string_view text, ReplyKind kind, std::vector<ReplyPart>& parts, std::size_t call = 0) {
+  if (parts.empty() || parts.back().kind != kind || parts.back().call != call) {
+    parts.push_back({.kind = kind, .text = {}, .call = call});
+  }
   parts.back().text += text;
 }
 
@@ -25,6 +27,10 @@ TextStream::TextStream(std::vector<std::string> stop_strings, bool show_stop)
 
 void TextStream::push(const ReplyPiece& piece, std::vector<ReplyPart>& parts) {
   if (stopped_ || piece.text.empty()) return;
+  if (piece.kind && is_of_call(*piece.kind)) {
+    finish(parts);
+    return add_part(piece.text, *piece.kind, parts, piece.call);
+  }
   if (stop_strings_.empty()) {
     if (piece.kind) add_part(piece.text, *piece.kind, parts);
     return;

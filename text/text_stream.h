@@ -13,7 +13,7 @@ namespace ballast::text {
 /// Takes pieces of a reply and returns the parts that are certain. The reply ends before the first stop string that is
 /// complete, the longest of several; the result does not depend on how the text is split into pieces. Hidden pieces
 /// (special tokens, marks) may be inside the text: a stop string matches with their text or without it, never a part of
-/// one. A stop string may extend from thinking into the answer.
+/// one. A stop string may extend from thinking into the answer. Within calls of tools there is none.
 class TextStream {
  public:
   /// `show_stop`: shows the stop string that ends the reply. Throws Error if a stop string is empty.

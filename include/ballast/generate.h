@@ -57,9 +57,12 @@ struct GenerateOptions {
       logprobs{};  ///< returns each token's log-probability, and this many of the most likely ones
   /// For chats: a JSON object with arguments of the template, such as {"enable_thinking": false}.
   std::string template_arguments{};
-  /// For chats: the marks of the model's thinking (text/reply/reply_format.h: "think", "harmony" ...); "auto": those of
-  /// its chat template; "none": all text is the answer.
+  /// For chats: how the model writes thinking and calls of tools (text/reply/reply_format.h: "hermes", "harmony" ...);
+  /// "auto": as its chat template does; "none": all text is the answer.
   std::string reply_format = "auto";
+  /// For chats: a JSON list of tools that the model may call, as in OpenAI's API: [{"type": "function", "function":
+  /// {"name": "add", "description": "..", "parameters": (a JSON schema)}}].
+  std::string tools{};
   CacheOptions cache{};
 };
 
@@ -84,6 +87,7 @@ struct GenerateResult {
   Finish finish = Finish::kLength;
   std::string text;                    ///< in a chat only the answer
   std::string thinking;                ///< in a chat: the model's thinking, without its marks
+  std::vector<ToolCall> tool_calls;    ///< in a chat with tools
   std::vector<GeneratedToken> tokens;  ///< including the one that ended the text
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;    ///< tokens of the prompt that were in the cache since the last call
@@ -98,6 +102,7 @@ struct GenerateStep {
   /// Text that is certain now: whole characters, without the beginning of a stop string or of a mark; may be empty.
   std::string_view text;
   ReplyKind kind = ReplyKind::kAnswer;  ///< of the text
+  std::size_t call = 0;                 ///< ReplyPart::call
   /// Null for text that was held back until the end, and for all but the last text of a token with two kinds of text.
   const GeneratedToken* token = nullptr;
 };

@@ -112,6 +112,59 @@ std::string text_of_parts(const ordered_json& parts) {
   return text;
 }
 
+/// How a template reads the arguments of a call.
+enum class CallArgumentsAs { kObject, kText };
+
+/// Calls `convert` with the arguments of each tool call of a message.
+template <typename Convert>
+void convert_call_arguments(ordered_json& message, const Convert& convert) {
+  if (!message.is_object() || !message.contains("tool_calls") || !message["tool_calls"].is_array()) return;
+  for (ordered_json& call : message["tool_calls"]) {
+    if (!call.is_object()) continue;
+    ordered_json& function = call.contains("function") ? call["function"] : call;
+    if (function.is_object() && function.contains("arguments")) convert(function["arguments"]);
+  }
+}
+
+/// Replaces text by the object that it is the JSON of; other text remains.
+void make_object(ordered_json& arguments) {
+  if (!arguments.is_string()) return;
+  const std::string text = arguments.get<std::string>();
+  try {
+    arguments = parse_object(text.empty() ? "{}" : text, "arguments");
+  } catch (const Error&) {  // what a model has written is not always JSON: the template decides
+    return;
+  }
+}
+
+void make_text(ordered_json& arguments) {
+  if (!arguments.is_string()) arguments = arguments.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+/// Renders a short conversation with a call to see what the template writes. One that joins the arguments with text
+/// fails for an object, or writes it as Python does.
+CallArgumentsAs find_call_arguments_kind(const jinja::Template& chat_template, const jinja::Variables& variables) {
+  const auto rendered = [&](const ordered_json& arguments) -> std::optional<std::string> {
+    jinja::Variables sample = variables;
+    const ordered_json call = {
+        {"id", "call00000"}, {"type", "function"}, {"function", {{"name", "sum"}, {"arguments", arguments}}}};
+    sample.from_user["messages"] = {
+        {{"role", "user"}, {"content", "1"}},
+        {{"role", "assistant"}, {"content", ""}, {"tool_calls", {call}}},
+        {{"role", "tool"}, {"content", "1"}, {"tool_call_id", "call00000"}, {"name", "sum"}}};
+    sample.trusted["add_generation_prompt"] = true;
+    try {
+      return chat_template.render(sample).text;
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  };
+  const std::optional<std::string> with_object = rendered({{"term_one", "x"}});
+  if (with_object && !with_object->contains("'term_one'")) return CallArgumentsAs::kObject;
+  const std::optional<std::string> with_text = rendered(R"({"term_one": "x"})");
+  return with_text && with_text->contains("term_one") ? CallArgumentsAs::kText : CallArgumentsAs::kObject;
+}
+
 ordered_json from_users(const Conversation& conversation, std::string_view source, const std::string& end_mark) {
   ordered_json variables = {{"tools", conversation.tools}, {"documents", nullptr}};
   for (const auto& [name, value] : conversation.arguments.items()) {
@@ -145,6 +198,16 @@ jinja::Limits limits_for(const ordered_json& from_user) {
   const jinja::Limits most;
   return {.steps = std::min(most.steps, kLeastSteps + 4 * bytes),
           .characters = std::min(most.characters, kLeastCharacters + 16 * bytes)};
+}
+
+/// Returns the template for a conversation with tools or without.
+const std::string& template_source(const Tokenizer& tokenizer, bool has_tools) {
+  const std::string& for_tools = tokenizer.tool_chat_template();
+  return has_tools && !for_tools.empty() ? for_tools : tokenizer.chat_template();
+}
+
+bool has_calls(const ordered_json& messages) {
+  return std::ranges::any_of(messages, [](const ordered_json& message) { return message.contains("tool_calls"); });
 }
 
 }  // namespace
@@ -194,20 +257,31 @@ Conversation make_conversation(std::span<const ChatMessage> messages, const std:
   return conversation;
 }
 
+bool template_takes_tools(const Tokenizer& tokenizer) {
+  return template_source(tokenizer, true).contains("tools");
+}
+
 ChatPrompt apply_chat_template(const Tokenizer& tokenizer, const Conversation& conversation,
                                const std::optional<std::tm>& now) {
   if (conversation.messages.empty()) throw Error("conversation", "has no message");
   const bool has_tools = conversation.tools.is_array() && !conversation.tools.empty();
-  const std::string& for_tools = tokenizer.tool_chat_template();
-  const std::string& source = has_tools && !for_tools.empty() ? for_tools : tokenizer.chat_template();
+  const std::string& source = template_source(tokenizer, has_tools);
   if (source.empty()) throw Error("chat template", "the model has none; give a plain prompt instead");
+  if (has_tools && !template_takes_tools(tokenizer)) throw Error("chat template", "does not support tools");
   const std::string end_mark = conversation.continue_final_message ? make_end_mark(conversation.messages) : "";
   jinja::Variables variables{.trusted = tokenizer.special_tokens(),
                              .from_user = from_users(conversation, source, end_mark),
                              .now = now ? *now : local_time()};
   variables.trusted["add_generation_prompt"] =
       conversation.add_generation_prompt && !conversation.continue_final_message;
-  jinja::Rendered rendered = jinja::Template(source).render(variables, limits_for(variables.from_user));
+  const jinja::Template chat_template(source);
+  if (has_calls(variables.from_user["messages"])) {
+    const CallArgumentsAs kind = find_call_arguments_kind(chat_template, variables);
+    for (ordered_json& message : variables.from_user["messages"]) {
+      convert_call_arguments(message, kind == CallArgumentsAs::kText ? make_text : make_object);
+    }
+  }
+  jinja::Rendered rendered = chat_template.render(variables, limits_for(variables.from_user));
   ChatPrompt prompt = {.text = std::move(rendered.text),
                        .from_user = std::move(rendered.from_user),
                        .continues_message = conversation.continue_final_message};

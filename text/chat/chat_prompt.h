@@ -18,7 +18,7 @@ namespace ballast::text {
 /// The input of a chat template, as in transformers.
 struct Conversation {
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();    ///< objects with role, content and more
-  nlohmann::ordered_json tools{};                                       ///< null, or a list of their schemas
+  nlohmann::ordered_json tools{};                                       ///< null, or a list as in OpenAI's API
   nlohmann::ordered_json arguments = nlohmann::ordered_json::object();  ///< by name: enable_thinking ...
   bool add_generation_prompt = true;  ///< the prompt ends at the beginning of the answer, else after the last message
   bool continue_final_message =
@@ -42,10 +42,14 @@ struct ChatPrompt {
   bool continues_message = false;    ///< the answer continues the last message
 };
 
-/// Returns the prompt up to the beginning of the assistant's answer; it includes BOS if the template writes it. Throws
-/// Error if the model has no template, for an invalid one, for a conversation that it refuses, and if the last message
-/// is to be continued and the template leaves its text out. `now` is for templates that write the date; local time by
-/// default.
+/// Returns whether the model's chat template writes the tools that a conversation offers.
+bool template_takes_tools(const Tokenizer& tokenizer);
+
+/// Returns the prompt up to the beginning of the assistant's answer; it includes BOS if the template writes it. The
+/// arguments of tool calls may be objects or their JSON text: the template gets what it can write. Throws Error if the
+/// model has no template, for an invalid one, for a conversation that it refuses, for tools if it takes none, and if
+/// the last message is to be continued and the template leaves its text out. `now` is for templates that write the
+/// date; local time by default.
 ChatPrompt apply_chat_template(const Tokenizer& tokenizer, const Conversation& conversation,
                                const std::optional<std::tm>& now = std::nullopt);
 

@@ -28,10 +28,12 @@ std::size_t count_begun(std::string_view text, std::string_view mark) {
   return 0;
 }
 
-void add_piece(std::string_view text, std::optional<ReplyKind> kind, std::vector<ReplyPiece>& pieces) {
+void add_piece(std::string_view text, std::optional<ReplyKind> kind, std::vector<ReplyPiece>& pieces,
+               std::size_t call = 0) {
   if (text.empty()) return;
-  const bool goes_on = kind && !pieces.empty() && pieces.back().kind == kind;  // hidden ones stay separate
-  if (!goes_on) pieces.push_back({.text = {}, .kind = kind});
+  const bool goes_on = kind && !pieces.empty() && pieces.back().kind == kind &&  // hidden ones stay separate
+                       pieces.back().call == call;
+  if (!goes_on) pieces.push_back({.text = {}, .kind = kind, .call = call});
   pieces.back().text += text;
 }
 
@@ -45,7 +47,8 @@ bool shows_text(const std::vector<ReplyPiece>& pieces) {
 
 ReplyParser::ReplyParser() : format_(&reply_formats().front()) {}
 
-ReplyParser::ReplyParser(const ReplyFormat& format, const Tokenizer& tokenizer) : format_(&format) {
+ReplyParser::ReplyParser(const ReplyFormat& format, const Tokenizer& tokenizer, std::vector<OfferedTool> tools)
+    : format_(&format), tools_(std::make_shared<const std::vector<OfferedTool>>(std::move(tools))) {
   const auto special_token = [&](std::string_view text) {
     const std::optional<int> id = find_token(tokenizer, text);
     return id && tokenizer.is_special(*id) ? *id : kIsText;
@@ -59,6 +62,10 @@ ReplyParser::ReplyParser(const ReplyFormat& format, const Tokenizer& tokenizer) 
   for (const ReplyMark& mark : format.marks) mark_ids_.push_back(special_token(mark.text));
   ends_ = special_tokens(format.ends);
   inner_ = special_tokens(format.inner);
+  if (!calls_tools()) return;
+  for (const CallSyntax& syntax : format.calls) {
+    call_syntaxes_.push_back(std::make_shared<const TokenizedCallSyntax>(syntax, tokenizer));
+  }
 }
 
 void ReplyParser::begin_after(const ChatPrompt& prompt) {
@@ -76,14 +83,19 @@ void ReplyParser::begin_after(const ChatPrompt& prompt) {
   push(text.substr(end), pieces);
   waiting_.clear();
   has_mark_ = false;
+  // A call that the message has begun cannot be reported as a whole: its rest is text.
+  if (state_ == kCall) state_ = kAnswer;
+  calls_.reset();
+  call_ = 0;
 }
 
 /// `written` is the text that the template wrote after the last message.
 void ReplyParser::begin_after_template(std::string_view written) {
-  if (format_->marks.empty()) return;
+  if (format_->marks.empty() || format_->marks.front().next == kCall) return;
   const std::size_t opened = written.rfind(format_->marks.front().text);
   if (opened == std::string_view::npos) return;
   ReplyParser reader = *this;
+  reader.tools_.reset();
   std::ranges::fill(reader.mark_ids_, kIsText);
   std::vector<ReplyPiece> pieces;
   reader.push(written.substr(opened), pieces);
@@ -95,38 +107,58 @@ void ReplyParser::begin_after_template(std::string_view written) {
 }
 
 bool ReplyParser::is_mark(int id) const {
-  return std::ranges::find(mark_ids_, id) != mark_ids_.end();
+  return state_ == kCall || std::ranges::find(mark_ids_, id) != mark_ids_.end();
 }
 
 void ReplyParser::push(std::string_view text, std::vector<ReplyPiece>& pieces) {
   if (format_->marks.empty()) return add_piece(text, ReplyKind::kAnswer, pieces);
   waiting_ += text;
+  drain(pieces);
+}
+
+void ReplyParser::drain(std::vector<ReplyPiece>& pieces) {
   while (true) {
+    if (state_ == kCall) {
+      if (waiting_.empty()) return;
+      const Symbol byte = {.text = waiting_.substr(0, 1)};
+      waiting_.erase(0, 1);
+      take_symbol(byte, pieces);
+      continue;
+    }
     if (state_ == kBegin && begins_text()) state_ = kAnswer;
     const auto [begin, mark] = find_mark();
-    const std::size_t size = size_without_edge(mark != nullptr ? begin : waiting_.size() - count_possible_mark());
+    const std::size_t end = mark != nullptr ? begin : waiting_.size() - count_possible_mark();
+    const bool keeps_space = mark != nullptr && state_ == kAnswer && mark->next != kCall;
+    const std::size_t size = keeps_space ? end : size_without_edge(end);
     if (!take(size, pieces)) continue;
     if (mark == nullptr) return;
-    waiting_.erase(0, begin - size + mark->text.size());
-    pass(*mark, pieces);
+    const std::string space = waiting_.substr(0, end - size);
+    waiting_.erase(0, end - size + mark->text.size());
+    pass(*mark, space, true, pieces);
   }
 }
 
 void ReplyParser::push_special(int id, std::string_view text, std::vector<ReplyPiece>& pieces) {
+  if (state_ == kCall) return take_symbol({.token = id, .text = std::string(text)}, pieces);
   // A possible mark that was not completed is text; white space waits for the next text.
   if (state_ == kBegin && count_leading_space(waiting_) < waiting_.size()) state_ = kAnswer;
   take_waiting(pieces);
   const auto place = std::ranges::find(mark_ids_, id);
   const ReplyMark* mark =
       place == mark_ids_.end() ? nullptr : &format_->marks[static_cast<std::size_t>(place - mark_ids_.begin())];
-  if (mark == nullptr || !mark->in.contains(state_)) return add_piece(text, std::nullopt, pieces);
-  waiting_.clear();
-  pass(*mark, pieces);
+  if (mark == nullptr || !mark->in.contains(state_) || !is_active(*mark)) {
+    return add_piece(text, std::nullopt, pieces);
+  }
+  const std::string space = std::exchange(waiting_, {});
+  if (state_ == kAnswer && mark->next != kCall) add(space, pieces);
+  pass(*mark, space, false, pieces);
 }
 
 void ReplyParser::finish(std::vector<ReplyPiece>& pieces) {
+  if (state_ == kCall) finish_calls(pieces);
   if (state_ == kBegin) state_ = kAnswer;
   take_waiting(pieces);
+  if (state_ == kAnswer && !after_call_) add(waiting_, pieces);
   waiting_.clear();
   // Without a mark the model has not used the format: what looks like a header is its answer.
   if (state_ == kHeader && !has_mark_) add_piece(std::exchange(header_, {}), ReplyKind::kAnswer, pieces);
@@ -138,7 +170,7 @@ bool ReplyParser::begins_text() const {
   if (text.empty()) return false;
   for (std::size_t i = 0; i < mark_ids_.size(); ++i) {
     const ReplyMark& mark = format_->marks[i];
-    if (mark_ids_[i] != kIsText || !mark.in.contains(kBegin)) continue;
+    if (mark_ids_[i] != kIsText || !mark.in.contains(kBegin) || !is_active(mark)) continue;
     if (mark.text.starts_with(text) || text.starts_with(mark.text)) return false;
   }
   return true;
@@ -149,7 +181,7 @@ ReplyParser::FoundMark ReplyParser::find_mark() const {
   FoundMark first{.begin = std::string::npos};
   for (std::size_t i = 0; i < mark_ids_.size(); ++i) {
     const ReplyMark& mark = format_->marks[i];
-    if (mark_ids_[i] != kIsText || !mark.in.contains(state_)) continue;
+    if (mark_ids_[i] != kIsText || !mark.in.contains(state_) || !is_active(mark)) continue;
     const std::size_t begin = waiting_.find(mark.text);
     if (begin < first.begin) first = {.begin = begin, .mark = &mark};
   }
@@ -161,7 +193,8 @@ std::size_t ReplyParser::count_possible_mark() const {
   std::size_t most = 0;
   for (std::size_t i = 0; i < mark_ids_.size(); ++i) {
     const ReplyMark& mark = format_->marks[i];
-    if (mark_ids_[i] == kIsText && mark.in.contains(state_)) most = std::max(most, count_begun(waiting_, mark.text));
+    if (mark_ids_[i] != kIsText || !mark.in.contains(state_) || !is_active(mark)) continue;
+    most = std::max(most, count_begun(waiting_, mark.text));
   }
   return most;
 }
@@ -169,7 +202,8 @@ std::size_t ReplyParser::count_possible_mark() const {
 /// Returns `size` without trailing white space that may be next to a mark.
 std::size_t ReplyParser::size_without_edge(std::size_t size) const {
   if (state_ == kBegin) return 0;
-  if (state_ != kThinking || !format_->trims) return size;
+  const bool keeps_edge = state_ == kAnswer ? !calls_tools() : state_ != kThinking || !format_->trims;
+  if (keeps_edge) return size;
   return std::string_view(waiting_).substr(0, size).find_last_not_of(kWhiteSpace) + 1;
 }
 
@@ -196,14 +230,108 @@ void ReplyParser::take_waiting(std::vector<ReplyPiece>& pieces) {
   }
 }
 
-void ReplyParser::pass(const ReplyMark& mark, std::vector<ReplyPiece>& pieces) {
+/// Handles a mark after white space that is not in the pieces.
+void ReplyParser::pass(const ReplyMark& mark, std::string_view space, bool is_text, std::vector<ReplyPiece>& pieces) {
+  if (mark.next == kCall) {
+    const auto syntax = std::ranges::find(format_->calls, mark.text, &CallSyntax::open);
+    if (!syntax->open_is_call) add_piece(mark.text, std::nullopt, pieces);
+    begin_calls(static_cast<std::size_t>(syntax - format_->calls.begin()),
+                std::string(space) + (is_text && !syntax->open_is_call ? std::string(mark.text) : ""));
+    if (syntax->open_is_call) waiting_.insert(0, mark.text);
+    return;
+  }
   if (count_leading_space(mark.text) < mark.text.size()) add_piece(mark.text, std::nullopt, pieces);
+  if (state_ == kHeader) note_recipient();
+  if (state_ != kHeader && mark.next == kHeader) recipient_.clear();
+  const bool is_call = !mark.next && !recipient_.empty() && calls_tools();
   const ReplyState next = mark.next.value_or(state_of_channel());
-  separates_ = next == kThinking && has_thought_;
-  state_ = next;
   header_.clear();
   has_mark_ = true;
+  if (is_call) return begin_calls(0, "", std::exchange(recipient_, {}));
+  separates_ = next == kThinking && has_thought_;
+  state_ = next;
   drops_space_ = format_->trims;
+}
+
+/// Begins to read calls. `written` is text that becomes answer if there are none.
+void ReplyParser::begin_calls(std::size_t syntax, std::string_view written, std::string name) {
+  state_ = kCall;
+  has_mark_ = true;
+  call_text_ = written;
+  calls_.emplace(call_syntaxes_[syntax], tools_, std::move(name));
+}
+
+void ReplyParser::take_symbol(const Symbol& symbol, std::vector<ReplyPiece>& pieces) {
+  CallReader::Output output;
+  const CallReader::Result result = calls_->take(symbol, output);
+  const bool is_read = result == CallReader::Result::kMore || result == CallReader::Result::kEnded;
+  if (is_read && symbol.is_byte()) call_text_ += symbol.text;
+  show_call(output, pieces);
+  if (result == CallReader::Result::kMore) return;
+  if (result == CallReader::Result::kEnded) return end_calls();
+  const std::string unread = calls_->unread();
+  if (result == CallReader::Result::kEndedEarlier) {
+    end_calls();
+  } else {
+    break_call(std::string_view(call_text_).substr(0, call_text_.size() - unread.size()), pieces);
+  }
+  waiting_.insert(0, symbol.is_byte() ? unread + symbol.text : unread);
+  if (symbol.is_byte()) return;  // the caller goes on with the waiting text
+  drain(pieces);
+  push_special(symbol.token, symbol.text, pieces);
+}
+
+void ReplyParser::show_call(const CallReader::Output& output, std::vector<ReplyPiece>& pieces) {
+  if (output.name) {
+    add_piece(*output.name, ReplyKind::kToolName, pieces, call_);
+    call_is_reported_ = true;
+  }
+  if (!output.arguments.empty()) {
+    std::string arguments = std::exchange(last_brace_, {}) + output.arguments;
+    if (arguments.ends_with('}')) {
+      arguments.pop_back();
+      last_brace_ = "}";
+    }
+    add_piece(arguments, ReplyKind::kToolArguments, pieces, call_);
+  }
+  if (output.completed) complete_call(pieces);
+}
+
+void ReplyParser::complete_call(std::vector<ReplyPiece>& pieces) {
+  add_piece(std::exchange(last_brace_, {}), ReplyKind::kToolArguments, pieces, call_);
+  ++call_;
+  call_is_reported_ = false;
+  call_text_.clear();
+}
+
+void ReplyParser::end_calls() {
+  state_ = kAnswer;
+  calls_.reset();
+  call_text_.clear();
+  drops_space_ = true;
+  after_call_ = true;
+}
+
+/// Shows text instead of a call.
+void ReplyParser::break_call(std::string_view written, std::vector<ReplyPiece>& pieces) {
+  if (std::exchange(call_is_reported_, false)) {
+    add_piece(written, ReplyKind::kBrokenCall, pieces, call_++);
+  } else {
+    add_piece(written, ReplyKind::kAnswer, pieces);
+  }
+  state_ = kAnswer;
+  calls_.reset();
+  last_brace_.clear();
+  drops_space_ = false;
+  has_answered_ = true;
+  after_call_ = false;
+  call_text_.clear();
+}
+
+void ReplyParser::finish_calls(std::vector<ReplyPiece>& pieces) {
+  if (calls_->has_whole_call()) complete_call(pieces);
+  if (calls_->may_end()) return end_calls();
+  break_call(std::exchange(call_text_, {}), pieces);
 }
 
 void ReplyParser::add(std::string_view text, std::vector<ReplyPiece>& pieces) {
@@ -213,10 +341,20 @@ void ReplyParser::add(std::string_view text, std::vector<ReplyPiece>& pieces) {
   }
   if (text.empty()) return;
   drops_space_ = false;
+  after_call_ = false;
   const ReplyKind kind = state_ == kThinking ? ReplyKind::kThinking : ReplyKind::kAnswer;
   if (std::exchange(separates_, false)) add_piece("\n\n", kind, pieces);
   add_piece(text, kind, pieces);
   has_before = true;
+}
+
+/// Notes the tool to which the header says that the message goes.
+void ReplyParser::note_recipient() {
+  if (format_->recipient.empty()) return;
+  const std::size_t begin = header_.find(format_->recipient);
+  if (begin == std::string::npos) return;
+  const std::string_view name = std::string_view(header_).substr(begin + format_->recipient.size());
+  recipient_ = name.substr(0, name.find_first_of(" \t\r\n<"));
 }
 
 ReplyState ReplyParser::state_of_channel() const {
@@ -227,8 +365,9 @@ ReplyState ReplyParser::state_of_channel() const {
   return kAnswer;
 }
 
-ReplyParser make_reply_parser(const Tokenizer& tokenizer, const ChatPrompt& prompt, std::string_view format) {
-  ReplyParser parser(find_reply_format(tokenizer, format), tokenizer);
+ReplyParser make_reply_parser(const Tokenizer& tokenizer, const ChatPrompt& prompt, std::string_view format,
+                              std::vector<OfferedTool> tools) {
+  ReplyParser parser(find_reply_format(tokenizer, format), tokenizer, std::move(tools));
   parser.begin_after(prompt);
   return parser;
 }

@@ -2,6 +2,7 @@
 #ifndef BALLAST_TEXT_REPLY_REPLY_PIECE_H_
 #define BALLAST_TEXT_REPLY_REPLY_PIECE_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -12,9 +13,15 @@ namespace ballast::text {
 struct ReplyPiece {
   std::string text;
   std::optional<ReplyKind> kind;  ///< empty for a mark or a special token
+  std::size_t call = 0;           ///< ReplyPart::call
 
   bool operator==(const ReplyPiece&) const = default;
 };
+
+/// Returns whether text of this kind is a part of a call.
+constexpr bool is_of_call(ReplyKind kind) {
+  return kind != ReplyKind::kAnswer && kind != ReplyKind::kThinking;
+}
 
 }  // namespace ballast::text
 

@@ -1,0 +1,259 @@
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "ballast/error.h"
+#include "doctest/doctest.h"
+#include "error_message.h"
+#include "reply_pieces.h"
+#include "text/reply/argument_values.h"
+#include "text/reply/offered_tool.h"
+#include "text/reply/reply_format.h"
+#include "text/reply/reply_parser.h"
+#include "text/text_stream.h"
+#include "text/tokenizer.h"
+#include "tiny_tokenizer.h"
+
+namespace ballast::text {
+namespace {
+
+using test::Contains;
+using test::error_message;
+using Parts = std::vector<ReplyPart>;
+
+/// What a user of the parser sees of a reply.
+struct Seen {
+  std::string thinking{};
+  std::string answer{};
+  std::vector<ToolCall> calls{};
+
+  bool operator==(const Seen&) const = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const Seen& seen) {
+  out << "thinking " << seen.thinking << ", answer " << seen.answer;
+  for (const ToolCall& call : seen.calls) out << ", " << call.name << '(' << call.arguments << ')';
+  return out;
+}
+
+Seen see(const Parts& parts) {
+  Seen seen;
+  for (const ReplyPart& part : parts) {
+    switch (part.kind) {
+      case ReplyKind::kAnswer:
+        seen.answer += part.text;
+        break;
+      case ReplyKind::kThinking:
+        seen.thinking += part.text;
+        break;
+      case ReplyKind::kToolName:
+        seen.calls.push_back({.name = part.text, .arguments = {}});
+        break;
+      case ReplyKind::kToolArguments:
+        seen.calls.back().arguments += part.text;
+        break;
+      case ReplyKind::kBrokenCall:
+        seen.calls.pop_back();
+        seen.answer += part.text;
+        break;
+    }
+  }
+  return seen;
+}
+
+std::vector<OfferedTool> weather_tools() {
+  return read_tools(parse_tools(R"([
+    {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {
+      "city": {"type": "string"}, "days": {"type": "integer"}, "options": {"type": "object"},
+      "exact": {"type": "boolean"}, "unit": {"type": ["string", "null"]}, "hours": {"type": "array"}}}}},
+    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}])"));
+}
+
+/// Gives replies to the parser of a format, in pieces of each size.
+class Replies {
+ public:
+  /// `special`: marks that are special tokens.
+  explicit Replies(const std::string& format, const std::vector<std::string>& special = {},
+                   const std::string& chat_template = "") {
+    nlohmann::json written = test::tiny_tokenizer_json();
+    int id = 262;
+    for (const std::string& token : special) {
+      written["added_tokens"].push_back({{"id", id++}, {"content", token}, {"special", true}, {"normalized", false}});
+    }
+    tokenizer_ = test::make_tiny_tokenizer(written, nlohmann::json::object(), chat_template);
+    parser_ = ReplyParser(find_reply_format(*tokenizer_, format), *tokenizer_, weather_tools());
+  }
+
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  const ReplyParser& parser() const { return parser_; }
+
+  Parts parts(const std::string& written, std::size_t size) const {
+    Parts parts;
+    TextStream stream({});
+    for (const ReplyPiece& piece : test::reply_pieces(parser_, *tokenizer_, tokenizer_->encode(written), size)) {
+      stream.push(piece, parts);
+    }
+    return parts;
+  }
+
+  /// Returns what is seen of a reply, after checking that it is the same for every division of it.
+  Seen seen(const std::string& written) const {
+    const Parts whole = parts(written, written.size() + 1);
+    for (std::size_t size = 1; size <= 7; ++size) CHECK(parts(written, size) == whole);
+    return see(whole);
+  }
+
+ private:
+  std::unique_ptr<Tokenizer> tokenizer_;
+  ReplyParser parser_;
+};
+
+TEST_CASE("Hermes: calls as JSON between marks") {
+  const Replies replies("hermes");
+  const std::string call =
+      "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Paris\", \"days\": 3}}\n</tool_call>";
+  const ToolCall weather = {"weather", R"({"city": "Paris", "days": 3})"};
+  const ToolCall now = {"now", "{}"};
+  CHECK(replies.seen(call) == Seen{.calls = {weather}});
+  CHECK(replies.seen("<think>\nhm\n</think>\n\nSure.\n" + call) == Seen{"hm", "Sure.", {weather}});
+  CHECK(replies.seen(call + "\n" + "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>\n") ==
+        Seen{.calls = {weather, now}});
+  CHECK(replies.seen(call + "\nand <tool") == Seen{.answer = "and <tool", .calls = {weather}});
+  CHECK(replies.seen("<tool_call>{\"arguments\":{ \"a\" : [1, {}] } ,\"name\":\"x.y\"}</tool_call>") ==
+        Seen{.calls = {{"x.y", "{ \"a\" : [1, {}] }"}}});
+  CHECK(replies.seen("<tool_call>{\"name\": \"now\"}</tool_call>") == Seen{.calls = {now}});
+  CHECK(replies.seen(R"(<tool_call>{"name": "now", "arguments": "{\"a\": \"\\\"\"}"}</tool_call>)") ==
+        Seen{.calls = {{"now", R"({"a": "\""})"}}});
+}
+
+TEST_CASE("a closing mark within a string of the arguments does not end a call") {
+  const Replies replies("hermes");
+  const std::string arguments = R"({"city": "a</tool_call>\"}}\n<tool_call>{"})";
+  const std::string call = "<tool_call>\n{\"name\": \"weather\", \"arguments\": " + arguments + "}\n</tool_call>";
+  CHECK(replies.seen(call) == Seen{.calls = {{"weather", arguments}}});
+  const Replies special("hermes", {"<tool_call>", "</tool_call>"});
+  CHECK(special.seen(call) == Seen{.calls = {{"weather", arguments}}});
+}
+
+TEST_CASE("what is no well-formed call is answer, without loss") {
+  const Replies replies("hermes");
+  const std::vector<std::string> broken = {
+      "<tool_call>",
+      "<tool_call></tool_call>",
+      "Write <tool_call> tags.",
+      "<tool_call>\n{\"name\": \"now\", \"arguments\": {\"a\": tru}}\n</tool_call>",
+      "<tool_call>\n{\"name\": \"now\", \"arguments\": [1]}\n</tool_call>",
+      "<tool_call>\n{\"name\": 1, \"arguments\": {}}\n</tool_call>",
+      "<tool_call>\n{\"name\": \"\", \"arguments\": {}}\n</tool_call>",
+      "<tool_call>\n{\"arguments\": {}}\n</tool_call>",
+      "<tool_call>\n{\"name\": \"now\", \"name\": \"now\"}\n</tool_call>",
+      "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}}\n</tool_call>",
+      "<tool_call>\n{\"name\": \"now\", \"arguments\": {}} and text",
+      "Yes:\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Par",
+      "<tool_call>\n{\"name\": \"weather\", \"argu",
+      "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"\x01\"}}\n</tool_call>",
+      "<tool_call>\n<tool_call>\n[]\n</tool_call>",
+  };
+  for (const std::string& written : broken) {
+    CAPTURE(written);
+    CHECK(replies.seen(written) == Seen{.answer = written});
+  }
+  CHECK(replies.seen("Write <tool_call> tags: <tool_call>{\"name\": \"now\"}</tool_call>") ==
+        Seen{.answer = "Write <tool_call> tags:", .calls = {{"now", "{}"}}});
+  CHECK(replies.seen("<tool_call>\n<tool_call>{\"name\": \"now\"}</tool_call>") ==
+        Seen{.answer = "<tool_call>\n", .calls = {{"now", "{}"}}});
+}
+
+TEST_CASE("a call that the end of the reply cuts is reported with its text") {
+  const Replies replies("hermes");
+  const std::string written = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Par";
+  CHECK(replies.parts(written, 3) == Parts{{ReplyKind::kToolName, "weather", 0},
+                                           {ReplyKind::kToolArguments, "{\"city\": \"Par", 0},
+                                           {ReplyKind::kBrokenCall, written, 0}});
+  // The closing brace comes when the call is complete, so that what was streamed of another one is no JSON.
+  const std::string garbage = "<tool_call>\n{\"name\": \"now\", \"arguments\": {}} x";
+  CHECK(replies.parts(garbage, 3) == Parts{{ReplyKind::kToolName, "now", 0},
+                                           {ReplyKind::kToolArguments, "{", 0},
+                                           {ReplyKind::kBrokenCall, garbage.substr(0, garbage.size() - 2), 0},
+                                           {ReplyKind::kAnswer, " x", 0}});
+  // Only the mark is missing.
+  CHECK(replies.seen("<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool") == Seen{.calls = {{"now", "{}"}}});
+}
+
+TEST_CASE("calls are read only if tools are offered") {
+  const Replies replies("hermes");
+  const ReplyParser parser(find_reply_format(replies.tokenizer(), "hermes"), replies.tokenizer());
+  const std::string written = "a\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call> \n";
+  Parts parts;
+  TextStream stream({});
+  for (const ReplyPiece& piece :
+       test::reply_pieces(parser, replies.tokenizer(), replies.tokenizer().encode(written), 2)) {
+    stream.push(piece, parts);
+  }
+  CHECK(parts == Parts{{ReplyKind::kAnswer, written}});
+}
+
+TEST_CASE("Llama 3: JSON without marks is a call if it has the name of an offered tool") {
+  const Replies replies("llama3", {"<|python_tag|>"});
+  CHECK(replies.seen(R"({"name": "weather", "parameters": {"city": "Rome"}})") ==
+        Seen{.calls = {{"weather", R"({"city": "Rome"})"}}});
+  CHECK(replies.seen(R"( {"type": "function", "name": "now", "parameters": {}}; {"name": "now", "parameters": {}})") ==
+        Seen{.calls = {{"now", "{}"}, {"now", "{}"}}});
+  CHECK(replies.seen("<|python_tag|>{\"name\": \"now\", \"parameters\": {}}") == Seen{.calls = {{"now", "{}"}}});
+  CHECK(replies.seen("[weather(city='Rome', days=3), now()]") ==
+        Seen{.calls = {{"weather", R"({"city": "Rome", "days": 3})"}, {"now", "{}"}}});
+  for (const std::string written :
+       {R"({"name": "other", "parameters": {}})", R"({"city": "Rome"})", R"({"name": "now", "a": 1})",
+        R"(See {"name": "now", "parameters": {}})", "[other()]", "[1, 2]", "[see](now)", "{", "["}) {
+    CAPTURE(written);
+    CHECK(replies.seen(written) == Seen{.answer = written});
+  }
+}
+
+TEST_CASE("Mistral: a name and JSON after each mark, or a list") {
+  const std::vector<std::string> marks = {"[TOOL_CALLS]", "[ARGS]", "[THINK]", "[/THINK]"};
+  for (const std::vector<std::string>& special : {marks, std::vector<std::string>()}) {
+    const Replies replies("mistral", special);
+    CHECK(
+        replies.seen("[THINK]hm[/THINK]Sure.[TOOL_CALLS]weather[ARGS]{\"city\": \"a[ARGS]\"}[TOOL_CALLS]now[ARGS]{}") ==
+        Seen{"hm", "Sure.", {{"weather", "{\"city\": \"a[ARGS]\"}"}, {"now", "{}"}}});
+    const Replies lists("mistral-list", special);
+    CHECK(lists.seen(R"([TOOL_CALLS] [{"name": "now", "arguments": {}, "id": "abcdefghi"}, {"name": "weather",)"
+                     R"( "arguments": {"city": "]"}}])") ==
+          Seen{.calls = {{"now", "{}"}, {"weather", R"({"city": "]"})"}}});
+    CHECK(lists.seen(R"([TOOL_CALLS][{"name": "now", "arguments": {}}, {"name": "wea)") ==
+          Seen{.answer = R"(, {"name": "wea)", .calls = {{"now", "{}"}}});
+  }
+  const Replies special("mistral", marks);
+  CHECK(special.seen("[TOOL_CALLS]now{}") == Seen{.answer = "now{}"});
+}
+
+TEST_CASE("values of Python's literals are JSON") {
+  CHECK(python_value("{'a': [1, None, 'z\\'\"'], \"b\": (True,)}") == R"({"a": [1, null, "z'\""], "b": [true]})");
+  CHECK(python_value(" -1.5e3 ") == "-1.5e3");
+  CHECK(python_value(R"('\u00e9\n\x41\ud83d\ude00')") == "\"é\\nA😀\"");
+  for (const std::string wrong : {"", "'a", "[1", "{1: 2}", "a", "1 2", "{'a'}", "'\\ud83d'", "[,]", "[1,,2]"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(python_value(wrong).has_value());
+  }
+  CHECK_FALSE(python_value(std::string(100'000, '[')).has_value());
+}
+
+TEST_CASE("tools are read as OpenAI's API has them") {
+  CHECK(read_tools(nullptr).empty());
+  CHECK(weather_tools().size() == 2);
+  CHECK(read_tools(parse_tools(R"([{"name": "f", "strict": true}])")).front().strict);
+  CHECK(error_message([] { parse_tools("{}"); }) == Contains("tools: must be a JSON list"));
+  CHECK(error_message([] { read_tools(parse_tools("[1]")); }) == Contains("tools[0]: must be an object"));
+  CHECK(error_message([] { read_tools(parse_tools("[{}]")); }) == Contains("tools[0]: needs a function with a name"));
+  CHECK(error_message([] { read_tools(parse_tools(R"([{"name": "f"}, {"name": "f"}])")); }) ==
+        Contains("tools[1]: another tool is called \"f\", too"));
+  CHECK(error_message([] { read_tools(parse_tools(R"([{"name": "f", "parameters": 1}])")); }) ==
+        Contains("parameters must be a JSON schema"));
+}
+
+}  // namespace
+}  // namespace ballast::text
