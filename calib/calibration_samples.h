@@ -17,8 +17,8 @@ namespace ballast::calib {
 /// prefix of `prefix` tokens.
 std::size_t fitting_length(std::size_t length, const ModelSpec& spec, std::size_t prefix);
 
-/// Throws Error when no samples of a length that the model and a prefix of so many tokens allow are asked for, or the
-/// ranks cannot share them.
+/// Throws Error if the number of samples or their length is out of range, also for the model's context after a prefix
+/// of `prefix` tokens, or if the ranks cannot share the samples.
 void check_options(const CalibrateOptions& options, const model::ModelSource& source, std::size_t prefix,
                    const Ranks& ranks);
 

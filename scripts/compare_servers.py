@@ -6,8 +6,8 @@
 
 Each round runs every level on every program, so that the state of the machine is the same for all; medians over the
 rounds are printed, and ratios are medians of ratios within a round. A level is a number of clients, each of which waits
-for an answer before its next request; load_server.py sends the load. OpenVINO is called without HTTP, in a loop around its pipeline, which
-can only make it faster. Needs aiohttp.
+for an answer before its next request; load_server.py sends the load. OpenVINO is called without HTTP, in a loop around
+its pipeline, which can only make it faster. Needs aiohttp.
 """
 
 import argparse

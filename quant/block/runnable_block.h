@@ -12,15 +12,15 @@
 
 namespace ballast::quant {
 
-/// What the input of a matrix becomes.
+/// How the input of a matrix is rounded.
 struct ActivationRounding {
   ActivationType type = ActivationType::kInt16;  ///< before a quantized matrix; kFloat decodes the matrix
   bool scale_per_group = true;
   bool bf16_products = false;  ///< floats are multiplied in BF16
 };
 
-/// What one matrix computes: quantized when it is, as it will be read back, else in floats. Those that are not decoded
-/// are a view. `compute` is of floats.
+/// Returns the computation of one matrix: with its codes if it is quantized, as it will be read back, otherwise in
+/// floats. A matrix that is not decoded is a view. `compute` is for floats.
 model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRounding& activations,
                               const ComputeOptions& compute);
 
@@ -33,16 +33,16 @@ ActivationRoundings activation_roundings(const Recipe& recipe);
 /// Returns INT16 for all matrices.
 ActivationRounding run_with_int16(const WorkingLinear& linear);
 
-/// Returns INT16 for experts and floats for all others, which is exact, and for a few tokens takes less time than
-/// packing integers.
+/// Returns INT16 for experts and floats for all others. This is exact, and faster than packing integers for a few
+/// tokens.
 ActivationRounding run_decoded(const WorkingLinear& linear);
 
-/// Returns those for measurements over this many tokens: where single errors do not show, floats are multiplied in BF16
-/// if the processor supports it.
+/// Returns the roundings for measurements over this many tokens: if single errors do not matter, floats are multiplied
+/// in BF16 if the processor supports it.
 ActivationRoundings rounding_over_tokens(std::size_t tokens);
 
-/// Of a recipe's model, for what is measured over so many tokens after its blocks: INT8 as the recipe has it; what
-/// reads INT16 as in rounding_over_tokens.
+/// Returns the roundings of a recipe's model for measurements over this many tokens after its blocks: INT8 as in the
+/// recipe, and rounding_over_tokens for inputs in INT16.
 ActivationRoundings activation_roundings_over_tokens(const Recipe& recipe, std::size_t tokens);
 
 /// Returns the parts of `block`, which must outlive the objects created from them. `spec` is the one after the passes

@@ -52,7 +52,7 @@ struct WorkingLinear {
   /// The 16-bit type of scales and outlier columns.
   DType half_type() const;
 
-  /// False in a plan.
+  /// Returns false in a plan.
   bool has_values() const { return !values.empty() || load != nullptr; }
 
   /// Changes the values, now or whenever they are loaded: `change` must own everything it refers to.
@@ -61,7 +61,7 @@ struct WorkingLinear {
   /// Returns the loaded values after the passes so far.
   std::vector<float> loaded() const;
 
-  /// The values, given away.
+  /// Moves the values out.
   std::vector<float> take_values() { return load == nullptr ? std::move(values) : loaded(); }
 };
 
@@ -103,10 +103,10 @@ bool is_embedding(model::Role role);
 /// Returns whether a matrix's outputs are added to the residual stream.
 bool writes_stream(model::Role role);
 
-/// The last linear of an MLP, an expert's, too.
+/// Returns whether a role is the last linear of an MLP or of an expert.
 bool is_down(model::Role role);
 
-/// One input that linears share. Indices point into the block's lists.
+/// An input that several linears share. Indices are those of the block's lists.
 struct WorkingInput {
   std::vector<std::size_t> readers;
   std::optional<std::size_t> norm;                  ///< the norm that writes it, if its output has no other readers
@@ -115,7 +115,7 @@ struct WorkingInput {
   std::shared_ptr<const Hessian> moments{};         ///< of the input, in pairs of channels; null: not measured
   std::shared_ptr<const InputPeaks> peaks{};        ///< if the input becomes INT8; null: not measured
   std::shared_ptr<const Drift> drift{};             ///< corrected by readers other than experts; null: not measured
-  /// For readers that are experts, from their own tokens; null: they share `moments`.
+  /// Moments from the tokens of each expert that reads the input; null: they share `moments`.
   std::shared_ptr<const ExpertMoments> expert_moments{};
   double routed_share = 1;  ///< the share of the tokens in `moments` that were routed to the reader, an expert
 };
@@ -134,10 +134,10 @@ struct WorkingBlock {
     return {linear.part.role, layer.value_or(0), linear.part.expert};
   }
 
-  /// The linear of a role, null when the block has none.
+  /// Returns the linear of a role; null if the block has none.
   WorkingLinear* find(model::Role role, std::size_t expert = 0);
 
-  /// What the head reads; null where the block has no head, nor an embedding that is one.
+  /// Returns the input of the head; null if the block has neither a head nor an embedding that is one.
   WorkingInput* head_input();
 
   /// Frees the moments and the drift of inputs, which are not needed after rounding.
@@ -156,7 +156,7 @@ class WorkingBlockLoader {
   /// the statistics belong to another model.
   WorkingBlockLoader(const model::ModelSource& source, const Statistics* statistics, bool untie_head = false);
 
-  /// 0: the embeddings; 1 .. layers: the blocks; layers + 1: final norm and head.
+  /// Returns the number of parts. 0: the embeddings; 1 .. layers: the blocks; layers + 1: final norm and head.
   std::size_t count() const { return source_.spec().layers.size() + 2; }
   WorkingBlock load(std::size_t index, bool values) const;
 

@@ -34,7 +34,7 @@ void BlockConversion::run(const Sink& sink) {
 }
 
 std::vector<ConvertedModule> BlockConversion::restore(std::size_t index) {
-  // The passes see it, too, for what the plan of the next ones needs.
+  // The passes also see the block without values, which the plan of the next ones needs.
   std::vector<ModulePlan> plan = plan_modules(blocks_.load(index, Values::kNone), spec().norm.bias);
   if (inputs_.ranks().first()) return state_->restore(index, std::move(plan));
   std::vector<ConvertedModule> modules;

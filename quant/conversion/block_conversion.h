@@ -1,4 +1,4 @@
-// The blocks of a conversion: prepared, rounded, and handed on one after the other.
+// The blocks of a conversion, which are prepared, rounded and passed on one after the other.
 #ifndef BALLAST_QUANT_CONVERSION_BLOCK_CONVERSION_H_
 #define BALLAST_QUANT_CONVERSION_BLOCK_CONVERSION_H_
 
@@ -25,7 +25,7 @@ namespace ballast::quant {
 
 class BlockConversion {
  public:
-  /// `allocation` and `state` may be null: formats are the recipe's; nothing is saved. All must outlive this.
+  /// `allocation` and `state` may be null: then formats are the recipe's, and nothing is saved. All must outlive this.
   BlockConversion(const ConversionInputs& inputs, const Allocation* allocation, ConversionState* state,
                   StepReporter& steps);
 
@@ -33,15 +33,15 @@ class BlockConversion {
   /// measured. Without them it is rounded by search.
   void set_head_moments(std::shared_ptr<const Hessian> moments) { head_moments_ = std::move(moments); }
 
-  /// Called for the modules of each block, in order. On ranks but the first, those of blocks that were saved earlier
-  /// have no values.
+  /// Is called for the modules of each block, in order. On ranks other than the first, those of blocks that were saved
+  /// earlier have no values.
   using Sink = std::function<void(std::span<const ConvertedModule>)>;
 
   /// Rounds block after block, each by the inputs of its linears when all earlier blocks are rounded; continues after
   /// saved blocks. Must be called once. Throws Error.
   void run(const Sink& sink);
 
-  /// The spec after the passes.
+  /// Returns the spec after the passes.
   const ModelSpec& spec() const { return blocks_.spec(); }
 
   /// Returns a line about each pass, about the samples of experts, and about matrices that were rounded twice, for

@@ -40,7 +40,7 @@ BlockWork block_work(const ModelSpec& spec) {
       work.moments += 0.6 * cols * cols;  // a little more than half of them: they are symmetric
       work.factors += cols * cols * cols / 3;
       moment_bytes += static_cast<std::uint64_t>(cols * cols) * sizeof(float);
-      // Factorized in its place.
+      // The factorization is in place.
       work.factor_bytes = std::max(work.factor_bytes, static_cast<std::uint64_t>(cols * cols) * sizeof(float));
       const auto experts = static_cast<double>(experts_beside_router(spec, layer, input));
       if (experts > 0) {

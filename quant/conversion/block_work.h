@@ -1,4 +1,4 @@
-// The work that the blocks of a model make in a conversion.
+// The amount of work for the blocks of a model in a conversion.
 #ifndef BALLAST_QUANT_CONVERSION_BLOCK_WORK_H_
 #define BALLAST_QUANT_CONVERSION_BLOCK_WORK_H_
 

@@ -1,4 +1,4 @@
-// Conversion to any kind of files.
+// Conversion to files of any format.
 #ifndef BALLAST_QUANT_CONVERSION_CONVERSION_H_
 #define BALLAST_QUANT_CONVERSION_CONVERSION_H_
 
@@ -11,7 +11,7 @@
 
 namespace ballast::quant {
 
-/// Converts as ballast::convert does, a model that is open, into files of `format`.
+/// Converts an open model as ballast::convert does, into files of `format`.
 ConvertReport convert_to(const ModelFormat& format, std::shared_ptr<const model::ModelSource> source,
                          const std::filesystem::path& output, const ConvertOptions& options, const Progress& progress);
 

@@ -20,9 +20,9 @@ constexpr double kGridSearch = 1.1e-7;    // the best of all ranges of a group, 
 constexpr double kCandidates = 12;        // formats of a matrix: as many as ballast's own files have
 constexpr double kSmoothSearch = 6e-8;    // on a part of the rows, for all strengths
 constexpr double kLoadAndStore = 2.5e-8;  // decoding, passes, packing, checksum
-// Over the products of a forward pass: attention's softmax, norms, activations.
+// The time of a forward pass relative to its products: it includes attention's softmax, norms and activations.
 constexpr double kBesidesProducts = 1.3;
-// Quantized blocks over those in floating point.
+// The time of quantized blocks relative to floating point.
 constexpr double kQuantizedPass = 0.7;
 // The speed of factorizations relative to products, in multiply-adds per second: the tiles on the diagonal use one
 // thread.
@@ -48,7 +48,8 @@ double seconds_of(const ConversionInputs& inputs, const PassesBefore& passes, st
   const double pass = tokens * products * kBesidesProducts;
   const double moments = tokens * block.moments / quick;
   const double factors = block.factors / (speed * kFactorShare);
-  // Searched once, however often a block is prepared (Preparation); with INT8 activations by two sizes of channels.
+  // The search runs once for any number of preparations of a block (Preparation); with INT8 activations it uses two
+  // measures of a channel's size.
   const double smoothing = inputs.recipe().smooth ? kSmoothSearch * (int8_activations ? 2 : 1) : 0;
   double seconds = (block.weights * (kLoadAndStore + smoothing) + head * kLoadAndStore) / threads;
   if (inputs.rounds_with_samples()) {
@@ -57,7 +58,7 @@ double seconds_of(const ConversionInputs& inputs, const PassesBefore& passes, st
                (block.compensation + (spec.has_head ? 0.5 * head * static_cast<double>(spec.hidden_size) : 0)) / speed +
                (block.weights + head) * kGridSearch / threads;
   }
-  // The original beside it, and the block once more in front of down; before that no plain MLP runs.
+  // The original runs, too, and the block once more before down; before that no plain MLP runs.
   if (inputs.corrects_drift()) {
     const double skipped = tokens * block.skipped_products * kBesidesProducts;
     seconds += (2 * pass - skipped) / measured + tokens * block.drift / quick + block.correction / speed;
@@ -66,7 +67,7 @@ double seconds_of(const ConversionInputs& inputs, const PassesBefore& passes, st
   if (passes.chooses_formats) {
     seconds += (block.weights + head) * kLoadAndStore / threads + pass / quick + moments + 0.5 * factors;
     seconds += block.sampled_weights * kCandidates * kGridSearch / threads;
-    // Each probe passes its block; each group of blocks passes the blocks after it, half of all on average.
+    // Each probe passes its block; each group of blocks passes all later blocks, which is half of them on average.
     const double groups = std::min(layers, static_cast<double>(kMostGroups));
     const double probe_passes = (block.matrices / layers + 0.5 * groups) / ranks + 1;
     const double probe_tokens = static_cast<double>(inputs.options().probe_samples * length);
@@ -86,14 +87,15 @@ std::uint64_t memory_of(const ConversionInputs& inputs, const PassesBefore& pass
   std::size_t mlp_size = 0;
   for (const LayerSpec& layer : spec.layers) mlp_size = std::max(mlp_size, layer.mlp.size);
   const std::uint64_t activations = samples::kBatchTokens * sizeof(float) * (8 * spec.hidden_size + 3 * mlp_size);
-  // A block is measured; its matrices are rounded, with a copy in the order of rounding, and one that runs or is
-  // written; then the rounded block runs. Embeddings are loaded for look-ups: as floats, and in the form that runs.
+  // The phases are: a block is measured; its matrices are rounded, with a copy in the order of rounding, and one that
+  // runs or is written; then the rounded block runs. Embeddings are loaded for look-ups: as floats, and in the form
+  // that runs.
   const std::uint64_t measuring =
       block.block_bytes + (order == jobs::SumOrder::kFixed ? 4 : 1) * block.moment_bytes + activations;
   const std::uint64_t rounding = block.block_bytes + block.moment_bytes + block.factor_bytes + 2 * block.matrix_bytes;
   const std::uint64_t running = 2 * block.block_bytes + activations;
   std::uint64_t memory = samples * stream + std::max({measuring, rounding, running, 2 * embedding});
-  // The original's stream; what is measured of drift, and a matrix' correction.
+  // The original's stream, the measurements of drift, and the correction of a matrix.
   if (inputs.corrects_drift()) memory += samples * stream + block.drift_bytes + 2 * block.matrix_bytes;
   if (block.experts) memory += samples * stream;  // what the router reads
   if (passes.chooses_formats) {

@@ -181,7 +181,7 @@ jobs::JobKey ConversionInputs::key_with(const Recipe& recipe) const {
       .add("output", output_format_name(options_.output_format))
       .add_model(calibration_.model_identity, source().checkpoint().path())
       .add("recipe", recipe_json(recipe));
-  // Identified by content, because Python writes a new file for each call.
+  // Statistics are identified by content, because Python writes a new file for each call.
   if (options_.statistics) key.add_content("statistics", *options_.statistics);
   key.add("samples", options_.calibration.samples).add("length", calibration_.length);
   key.add("seed", calibration_.seed).add("probe samples", options_.probe_samples);

@@ -22,17 +22,17 @@ namespace ballast::quant {
 /// The model, the recipe, the statistics, and the samples that run while the model is rounded.
 class ConversionInputs {
  public:
-  /// `options` and `format` must outlive this. Throws Error when model, recipe and tokenizer do not go together.
+  /// `options` and `format` must outlive this. Throws Error if model, recipe and tokenizer do not fit together.
   ConversionInputs(std::shared_ptr<const model::ModelSource> source, const ConvertOptions& options,
                    const ModelFormat& format);
   ConversionInputs(const ConversionInputs&) = delete;
   ConversionInputs& operator=(const ConversionInputs&) = delete;
 
-  /// Plans the output. Throws Error when its files cannot hold the plan. Call it once, before gather().
+  /// Plans the output. Throws Error if its files cannot hold the plan. Must be called once, before gather().
   void make_plan();
 
-  /// Loads the statistics, or measures them where the recipe needs any. Progress of that calibration is kept beside
-  /// `output` until discard_calibration(), so that a conversion that goes on after a kill finds it done.
+  /// Loads the statistics, or measures them if the recipe needs any. The progress of that calibration is stored beside
+  /// `output` until discard_calibration(), so that a resumed conversion need not repeat it.
   void gather(const std::filesystem::path& output, const Progress& progress);
   void discard_calibration() const;
 
@@ -54,19 +54,19 @@ class ConversionInputs {
   /// Returns whether a calibration comes first.
   bool calibrates() const { return !options_.statistics && needs_statistics(); }
 
-  // After make_plan():
+  // The following are available after make_plan().
 
-  /// All modules, in the recipe's own formats.
+  /// Returns all modules, in the recipe's own formats.
   const std::vector<ModulePlan>& plan() const { return plan_; }
   const Preparation& preparation() const { return *preparation_; }
   const BlockWork& work() const { return work_; }  ///< for a forecast
   SamplePrecision precision() const { return sample_precision(recipe(), plan_, format_); }
 
-  /// Whether samples round an embedding that is the head, too. It is rounded first, and what the head reads is known
-  /// last: that is measured before the first block is rounded.
+  /// Returns whether samples round an embedding that is also the head. It is rounded first, but the head's input is
+  /// computed last: that is measured before the first block is rounded.
   bool rounds_tied_head() const;
 
-  // After gather():
+  // The following are available after gather().
 
   const Statistics* statistics() const { return statistics_ ? &*statistics_ : nullptr; }
   const std::vector<int>& prefix() const { return prefix_; }  ///< tokens in front of every sequence

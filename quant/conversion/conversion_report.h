@@ -16,7 +16,7 @@
 
 namespace ballast::quant {
 
-/// Counts the modules of a model, equal ones as one.
+/// Counts the modules of a model; equal ones form one group.
 class ModuleTally {
  public:
   explicit ModuleTally(const ModelFormat& format) : format_(format) {}
@@ -26,7 +26,7 @@ class ModuleTally {
   /// Includes the expected costs of an allocation, unless it is null.
   std::vector<TensorGroupReport> groups(const Allocation* allocation) const;
 
-  /// Matrices by format.
+  /// Returns the number of matrices by format.
   const std::map<std::string, std::size_t>& matrices() const { return matrices_; }
 
   std::size_t quantized() const { return quantized_; }                  ///< matrices of integers
@@ -47,7 +47,7 @@ class ModuleTally {
   std::uint64_t weights_ = 0;
 };
 
-/// `notes` are the passes', `bytes` those of the tensor files. `allocation` is null where the recipe named the formats.
+/// `notes` are the passes', `bytes` those of the tensor files. `allocation` is null if the recipe set the formats.
 ConvertReport conversion_report(const ConversionInputs& inputs, const ModuleTally& modules,
                                 const Allocation* allocation, const std::vector<std::string>& notes,
                                 std::uint64_t bytes);

@@ -21,7 +21,7 @@ using nlohmann::json;
 
 constexpr std::string_view kContext = "saved progress";
 constexpr std::string_view kAllocation = "allocation";
-// Followed by the block's number.
+// The block's number follows.
 constexpr std::string_view kBlockPrefix = "block.";
 constexpr std::string_view kSamples = "samples.";
 
@@ -83,7 +83,7 @@ void ConversionState::find_blocks() {
   }
   const std::size_t common = jobs::least_of_ranks(ranks_, newest);
   bool whole = common > 0 && std::ranges::find(names, blob(kSamples, common - 1)) != names.end();
-  // Only the first rank writes the output, so only it keeps blocks.
+  // Only the first rank writes the output, so only it stores blocks.
   for (std::size_t i = 0; ranks_.first() && whole && i < common; ++i)
     whole = std::ranges::find(names, blob(kBlockPrefix, i)) != names.end();
   blocks_ = jobs::least_of_ranks(ranks_, whole ? common : 0);
@@ -138,7 +138,7 @@ void ConversionState::save_samples(std::size_t block, std::span<const std::span<
   jobs::SavedArrays arrays;
   for (const std::span<float> rows : samples) arrays.add(rows);
   state_.save_stage([&] { state_.put(blob(kSamples, block), arrays.parts()); });
-  // A kill may come between two ranks' saving: what came before goes when all have the new one.
+  // A kill may come when only some ranks have saved: the earlier state is deleted when all have the new one.
   ranks_.barrier();
   for (std::size_t old = 0; old < block; ++old) state_.erase(blob(kSamples, old));
 }

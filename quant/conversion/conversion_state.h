@@ -17,8 +17,8 @@
 
 namespace ballast::quant {
 
-/// What each stage leaves: the allocation, every block, and the samples after the last one. Each rank has a folder of
-/// its own; a stage counts when all ranks have it. All calls are made by all ranks.
+/// The stored results of a conversion's stages: the allocation, every block, and the samples after the last one. Each
+/// rank has a separate folder; a stage counts if all ranks have it. All ranks must make the same calls.
 class ConversionState {
  public:
   /// `tell` receives messages: that the job continues, or, once, that progress is no longer saved.
@@ -28,20 +28,20 @@ class ConversionState {
   std::optional<Allocation> allocation() const;
   void save(const Allocation& allocation);
 
-  /// Blocks 0 ... blocks - 1 are there, and the samples after the last of them; 0: nothing is.
+  /// Returns the number of stored blocks, for the last of which the samples are stored, too.
   std::size_t blocks() const { return blocks_; }
 
   /// Returns the modules of a block with its original plan; on the root rank.
   std::vector<ConvertedModule> restore(std::size_t block, std::vector<ModulePlan> plan) const;
 
-  /// The samples after the last block that is there: their arrays have the sizes they had.
+  /// Restores the samples after the last stored block: the arrays must have their sizes.
   void restore_samples(std::span<const std::span<float>> samples) const;
 
   /// Saves the progress after block `block`; `samples` are those after it. They are large, so they are saved only as
   /// often as is worthwhile.
   void save(std::size_t block, std::span<const ConvertedModule> modules, std::span<const std::span<float>> samples);
 
-  /// The job is done.
+  /// Deletes the progress, when the job is done.
   void remove();
 
  private:

@@ -24,7 +24,7 @@ struct FoundFormats {
   std::shared_ptr<const Hessian> head_moments;  ///< null where the formats were found earlier
 };
 
-/// The formats of all matrices, found once and saved.
+/// Returns the formats of all matrices, which are found once and saved.
 FoundFormats find_formats(const ConversionInputs& inputs, ConversionState& state, StepReporter& steps) {
   if (std::optional<Allocation> saved = state.allocation()) return {*std::move(saved), nullptr};
   FormatSearch search(inputs, steps);

@@ -52,7 +52,7 @@ class Explanation {
  private:
   std::string name(Role role) const { return model::group_name(model::module_name(architecture_, role)); }
 
-  /// Layers with the same line for a group of tensors share it.
+  /// Adds a line; layers with the same line for a group of tensors share it.
   void add(FoldLine line) {
     if (said_.insert({line.what, line.outcome, line.reason}).second) lines_.push_back(std::move(line));
   }

@@ -48,7 +48,7 @@ std::pair<std::vector<float>, std::vector<float>> module_values(const model::Mod
   return {matrix_values(source, id), source.bias(id.role, id.layer, id.expert)};
 }
 
-/// What config.json would be without ballast's fields.
+/// Returns config.json without ballast's fields.
 nlohmann::json own_config(const model::ModelSource& source) {
   nlohmann::json config = source.config();
   for (const char* field : {model::kWrittenSpecField, "quantization_config"}) config.erase(field);
@@ -136,7 +136,8 @@ class Exporter {
     return plan;
   }
 
-  /// config.json as the original had it.
+  /// Returns the plan of a block's modules in formats of the files that hold the same values. Throws Error if there is
+  /// none.
   std::vector<ModulePlan> plan_block(std::size_t index) const {
     WorkingBlock block = blocks_.load(index, false);
     for (WorkingLinear& linear : block.linears) describe(linear, block.layer.value_or(0));
@@ -153,7 +154,7 @@ class Exporter {
     return plan;
   }
 
-  /// Adds how the model has the matrix.
+  /// Sets the format that the matrix has in the model.
   void describe(WorkingLinear& linear, std::size_t layer) const {
     const auto stored = source_.quantized_tensor(linear.part.role, layer, linear.part.expert);
     if (stored == nullptr) {

@@ -14,14 +14,14 @@ namespace ballast::quant {
 
 class FormatSearch {
  public:
-  /// Both must outlive this.
+  /// Both arguments must outlive this.
   FormatSearch(const ConversionInputs& inputs, StepReporter& steps) : inputs_(inputs), steps_(steps) {}
 
-  /// Returns the choice with the least expected divergence. Throws Error when none fits into the recipe's target.
+  /// Returns the choice with the least expected divergence. Throws Error if none fits into the recipe's target.
   Allocation run();
 
-  /// Returns what the choice is made from. It is measured on the model's samples by the first call, or was by an
-  /// earlier conversion (ConvertOptions::format_costs).
+  /// Returns the costs and bytes that the choice is based on. They are measured on the model's samples by the first
+  /// call, or known from an earlier conversion (ConvertOptions::format_costs).
   const WeighedFormats& weighed();
 
  private:

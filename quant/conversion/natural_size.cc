@@ -11,7 +11,7 @@ namespace ballast::quant {
 
 namespace {
 
-/// The plan with the formats of these bits that a search may choose.
+/// Returns the plan with those formats of these bits that a search may choose.
 std::vector<ModulePlan> with_small_scales(std::vector<ModulePlan> plan, const ModelFormat& format) {
   for (ModulePlan& module : plan) {
     ModulePlan other = module;
@@ -33,8 +33,8 @@ SizedPlan resolve_target_bytes(const model::ModelSource& source, const Recipe& r
   std::vector<ModulePlan> natural = plan_model(Preparation(source, sized.recipe));
   check_plan(sized.recipe, natural, format);
   target = format.file_bytes(natural);
-  // A second plan, because a target size changes it: the columns in 16 bits are left to the search, and so are the
-  // matrices of mixtures that the scheme would keep in 16 bits.
+  // A target size changes the plan: the search chooses the columns in 16 bits, and the formats of matrices of mixtures
+  // that the scheme would keep in 16 bits.
   sized.plan = plan_model(Preparation(source, sized.recipe));
   if (std::ranges::none_of(sized.plan, &ModulePlan::free_format)) {
     target = 0;

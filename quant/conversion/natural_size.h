@@ -15,8 +15,8 @@ struct SizedPlan {
   std::vector<ModulePlan> plan;  ///< by that recipe; empty where the size did not depend on it
 };
 
-/// Replaces Recipe::kNaturalSize by the bytes that the recipe's own formats take, or by 0 for a model without a head
-/// and for one whose formats are all named: these get their own formats. Throws Error where they cannot be planned.
+/// Replaces Recipe::kNaturalSize by the bytes of the recipe's own formats, or by 0 for a model without a head or a
+/// recipe that names all formats: these get their own formats. Throws Error if they cannot be planned.
 SizedPlan resolve_target_bytes(const model::ModelSource& source, const Recipe& recipe, const ModelFormat& format);
 
 }  // namespace ballast::quant

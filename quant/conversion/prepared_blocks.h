@@ -19,12 +19,13 @@
 
 namespace ballast::quant {
 
-/// How a recipe prepares the blocks of a model: what is known of all blocks before the first is loaded, and what the
-/// passes have searched for. One per conversion. A conversion holds one block, so that a block whose values are needed
-/// twice (formats are weighed, then it is rounded) is loaded twice; the searches of its passes run once.
+/// The state for preparing a model's blocks by a recipe: facts about all blocks that are known before the first is
+/// loaded, and the results of the passes' searches. There is one per conversion. A conversion has one block in memory,
+/// so a block whose values are needed twice (formats are weighed, then it is rounded) is loaded twice; the searches of
+/// its passes run once.
 class Preparation {
  public:
-  /// Both must outlive this.
+  /// Both arguments must outlive this.
   Preparation(const model::ModelSource& source, const Recipe& recipe);
 
   const model::ModelSource& source() const { return source_; }
@@ -50,18 +51,18 @@ class Preparation {
 
 class PreparedBlocks {
  public:
-  /// `allocation` may be null: formats are the recipe's. Both must outlive this.
+  /// `allocation` may be null: then formats are the recipe's. Both must outlive this.
   explicit PreparedBlocks(const Preparation& preparation, const Allocation* allocation = nullptr);
 
   /// Returns the number of parts in the order of the model: before the blocks, the blocks, after them.
   std::size_t count() const { return loader_.count(); }
 
-  /// The spec after the passes.
+  /// Returns the spec after the passes.
   const ModelSpec& spec() const { return spec_; }
 
-  /// Loads and prepares a block: from index 0 on, each once. Without values, a block has shapes and formats only, and
-  /// nothing of the checkpoint is read. Throws Error, with the last block also when the recipe names a format for a
-  /// matrix that the model does not have.
+  /// Loads and prepares a block; must be called once for each index in ascending order from 0. Without values, a block
+  /// has only shapes and formats, and nothing of the checkpoint is read. Throws Error, at the last block also if the
+  /// recipe names a format for a matrix that the model does not have.
   enum class Values { kNone, kAll };
   WorkingBlock load(std::size_t index, Values values);
 
@@ -77,8 +78,8 @@ class PreparedBlocks {
   std::vector<std::unique_ptr<Pass>> passes_;
 };
 
-/// Returns all modules of the model that will be written, in the order of the model, planned from shapes alone:
-/// statistics are not needed. Throws Error when the recipe names a format for a matrix that the model does not have.
+/// Returns all modules of the model that will be written, in the order of the model, planned only from shapes:
+/// statistics are not needed. Throws Error if the recipe names a format for a matrix that the model does not have.
 std::vector<ModulePlan> plan_model(const Preparation& preparation);
 
 }  // namespace ballast::quant

@@ -14,9 +14,9 @@ enum class SamplePrecision {
   kFine,    ///< in F32, experts with 16-bit inputs
 };
 
-/// Returns the precision for blocks by the bits they are rounded to. At 8 bits BF16 and rounded activations would cause
-/// most of the drift, which weights cannot correct; with fewer bits this does not matter. `plan` has the model's
-/// modules in the recipe's own formats; with a target size the blocks get the bytes that the others leave.
+/// Returns the precision for blocks by the number of bits of their formats. At 8 bits BF16 and rounded activations
+/// would cause most of the drift, which weights cannot correct; with fewer bits this does not matter. `plan` has the
+/// model's modules in the recipe's own formats; with a target size the blocks get the bytes that other modules leave.
 SamplePrecision sample_precision(const Recipe& recipe, std::span<const ModulePlan> plan, const ModelFormat& format);
 
 }  // namespace ballast::quant

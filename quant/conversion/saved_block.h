@@ -11,7 +11,7 @@
 
 namespace ballast::quant {
 
-/// What of the modules a plan does not know: values, and their types.
+/// Serializes the parts of the modules that are not in a plan: values, and their types.
 std::string save_modules(std::span<const ConvertedModule> modules);
 
 /// Restores the modules from saved bytes and the plan. Throws Error if they do not match.

@@ -1,4 +1,4 @@
-// What it costs to round weights that another program has rounded before.
+// The cost of rounding weights that another program has rounded before.
 #ifndef BALLAST_QUANT_CONVERSION_SECOND_ROUNDING_H_
 #define BALLAST_QUANT_CONVERSION_SECOND_ROUNDING_H_
 
@@ -20,7 +20,7 @@ class SecondRounding {
   /// Adds a block with rounded matrices. Changes by drift correction count as error, too.
   void add(const WorkingBlock& block);
 
-  /// One line; empty where no matrix was rounded twice.
+  /// Returns one line; nullopt if no matrix was rounded twice.
   std::optional<std::string> note() const;
 
  private:

@@ -10,8 +10,8 @@
 
 namespace ballast::quant {
 
-/// Runs the samples through the blocks as they are before anything is rounded, and returns the moments of what the head
-/// then reads. A conversion that has weighed formats knows them already. See ConversionInputs::rounds_tied_head().
+/// Runs the samples through the unchanged blocks before anything is rounded, and returns the moments of the head's
+/// input. They are already known if formats were weighed. See ConversionInputs::rounds_tied_head().
 std::shared_ptr<const Hessian> measure_tied_head(const ConversionInputs& inputs, StepReporter& steps);
 
 }  // namespace ballast::quant

@@ -1,4 +1,4 @@
-// Measures what a model's head reads, over the samples that have passed all blocks.
+// Measures the input of a model's head, over the samples that have passed all blocks.
 #ifndef BALLAST_QUANT_MEASURE_HEAD_INPUT_H_
 #define BALLAST_QUANT_MEASURE_HEAD_INPUT_H_
 

@@ -20,7 +20,7 @@ using samples::ObservedBatch;
 using samples::SampleSharing;
 using Inputs = MeasureOptions::Inputs;
 
-/// What an RMSNorm multiplies each token's values [tokens][hidden] with.
+/// Returns the factor by which an RMSNorm multiplies each token's values [tokens][hidden].
 std::vector<float> norm_factors(std::span<const float> values, const ModelSpec& spec) {
   const std::size_t size = spec.hidden_size;
   std::vector<float> factors;
@@ -32,7 +32,7 @@ std::vector<float> norm_factors(std::span<const float> values, const ModelSpec& 
   return factors;
 }
 
-/// What is measured of one input.
+/// The measurements of one input.
 struct MeasuredInput {
   WorkingInput* working;
   bool writes_stream;

@@ -7,7 +7,7 @@ namespace ballast::quant {
 
 namespace {
 
-/// Values[i * stride] loses its mean over i.
+/// Subtracts the mean over i from values[i * stride].
 void center(float* values, std::size_t count, std::size_t stride) {
   double sum = 0;
   for (std::size_t i = 0; i < count; ++i) sum += double{values[i * stride]};

@@ -15,7 +15,7 @@ namespace {
 
 using model::Role;
 
-/// Largest magnitude of each row.
+/// Returns the largest magnitude of each row.
 std::vector<float> row_ranges(const WorkingLinear& linear) {
   std::vector<float> ranges(linear.rows, 0.0F);
   const LinearValues values(linear);
@@ -37,7 +37,7 @@ std::vector<float> column_ranges(const WorkingLinear& linear) {
   return ranges;
 }
 
-/// sqrt(consumer / producer) to the nearest power of two: multiplying by that rounds nothing.
+/// Returns sqrt(consumer / producer), rounded to the nearest power of two, by which multiplication is exact.
 float balancing_factor(float producer, float consumer) {
   if (producer == 0 || consumer == 0) return 1.0F;
   return std::exp2(std::nearbyint(0.5F * (std::log2(consumer) - std::log2(producer))));
@@ -70,7 +70,7 @@ class Equalize : public Pass {
   }
 
  private:
-  /// Rows of the producer times s, columns of the consumer divided by s.
+  /// Multiplies rows of the producer by s, and divides columns of the consumer by s.
   void balance(WorkingBlock& block, model::Part from, model::Part to, const HeadSharing& heads = {}) {
     WorkingLinear* producer = block.find(from.role, from.expert);
     WorkingLinear* consumer = block.find(to.role, to.expert);
@@ -93,7 +93,7 @@ class Equalize : public Pass {
     consumer->absmax = consumer_bound;
   }
 
-  /// One per row of the producer. A value channel has one for all heads that share it.
+  /// Returns one factor per row of the producer. All heads that share a value channel have the same one.
   static std::vector<float> factors_for(const WorkingLinear& producer, const WorkingLinear& consumer,
                                         const HeadSharing& heads) {
     const std::vector<float> rows = row_ranges(producer);

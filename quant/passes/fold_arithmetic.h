@@ -12,7 +12,7 @@
 
 namespace ballast::quant {
 
-/// W[r][c] *= factors[c], and its bound with it.
+/// Computes W[r][c] *= factors[c], and updates the bound.
 void scale_columns(WorkingLinear& linear, std::span<const float> factors);
 
 /// Computes W[r][c] *= factors[r], and the same for bias[r]. The caller updates the bound on the values, because it may
@@ -22,14 +22,14 @@ void scale_rows(WorkingLinear& linear, std::span<const float> factors);
 /// Computes bias += W input, the effect of a constant part of the input. Creates the bias.
 void add_constant_input(WorkingLinear& linear, std::span<const float> input);
 
-/// W input in F64; zeros while planning.
+/// Returns W input in F64; zeros in a plan.
 std::vector<double> product(const WorkingLinear& linear, std::span<const float> input);
 
-/// bias += addend, rounded once. An empty bias counts as zeros.
+/// Computes bias += addend, rounded once. An empty bias counts as zeros.
 void add_to_bias(std::vector<float>& bias, std::span<const double> addend);
 
-/// How the inputs of a linear correspond to the rows of another: `sharing` neighbouring heads of `size` channels read
-/// one head of rows.
+/// The relation of a linear's inputs to the rows of another: `sharing` neighbouring heads of `size` channels read one
+/// head of rows.
 struct HeadSharing {
   HeadSharing() = default;
   explicit HeadSharing(const model::ValuePath& path) : size(path.head_size), sharing(path.sharing) {}
@@ -41,10 +41,10 @@ struct HeadSharing {
 /// Expands a vector with one entry per row to one entry per input.
 std::vector<float> repeat_for_heads(std::span<const float> values, const HeadSharing& heads);
 
-/// Statistics of x[c] * factors[c]. A channel that was always 0 stays so.
+/// Computes the statistics of x[c] * factors[c]. A channel that was always 0 stays 0.
 void scale_channels(ChannelStatistics& channels, std::span<const float> factors);
 
-/// Statistics of x[c] - shift[c].
+/// Computes the statistics of x[c] - shift[c].
 void shift_channels(ChannelStatistics& channels, std::span<const float> shift);
 
 }  // namespace ballast::quant

@@ -20,13 +20,13 @@ void require_bias(BiasSpec& biases, Role role) {
   }
 }
 
-/// What reads the norms outside of blocks.
+/// Returns the readers of norms outside of blocks.
 std::vector<model::BlockInput> outer_inputs(const ModelSpec& spec) {
   return {{Role::kFinalNorm, {{spec.head_transform ? Role::kHeadTransform : Role::kHead}}},
           {Role::kHeadNorm, {{Role::kHead}}}};
 }
 
-/// What folding the biases of some norms does to the flags.
+/// Updates the flags for folding the biases of some norms.
 void fold_norms(const ModelSpec& spec, std::size_t layer, const std::vector<Role>& norms,
                 const std::vector<model::BlockInput>& inputs, ModelSpec& after) {
   for (const Role norm : norms) {
@@ -162,7 +162,7 @@ class FoldBiases : public Pass {
     }
   }
 
-  /// One flag speaks of several linears and all layers: a bias that the spec now has is there, zeros if need be.
+  /// One flag is for several linears and all layers: a bias that the spec now has is created as zeros if it is missing.
   void fit(WorkingBlock& block) const {
     for (WorkingLinear& linear : block.linears) {
       if (model::has_bias(after_, block.layer.value_or(0), linear.part.role)) linear.bias.resize(linear.rows, 0.0F);

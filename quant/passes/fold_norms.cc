@@ -12,7 +12,7 @@ namespace {
 // gain, so that the bias fits every type in which norms are stored.
 constexpr float kLargestBias = 60000.0F;
 
-/// What of a channel's gain can leave the norm: all of it, or 1 where the bias would not survive.
+/// Returns the part of a channel's gain that can leave the norm: all of it, or 1 if the bias would become too large.
 float leaving_gain(const WorkingNorm& norm, std::size_t channel) {
   const float gain = norm.gain[channel];
   if (norm.bias.empty() || norm.bias[channel] == 0) return gain;

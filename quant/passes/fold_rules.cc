@@ -12,7 +12,7 @@ using model::Role;
 
 namespace {
 
-/// Whether only linears read what a norm writes.
+/// Returns whether only linears read the output of a norm.
 FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role norm) {
   const LayerSpec& own = spec.layers[layer];
   const model::RoleRow& row = model::role_row(own, norm);

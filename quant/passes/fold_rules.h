@@ -14,13 +14,15 @@ namespace ballast::quant {
 
 using model::FoldLegality;
 
-/// A norm's gain into the columns of all linears that read it. `layer` is ignored for norms outside of blocks.
+/// Decides whether a norm's gain can be folded into the columns of all linears that read it. `layer` is ignored for
+/// norms outside of blocks.
 FoldLegality gain_fold(const ModelSpec& spec, std::size_t layer, model::Role norm);
 
-/// A norm's bias into the biases of all linears that read it. Precondition: the norm has one.
+/// Decides whether a norm's bias can be folded into the biases of all linears that read it. Precondition: the norm has
+/// one.
 FoldLegality norm_bias_fold(const ModelSpec& spec, std::size_t layer, model::Role norm);
 
-/// LayerNorm to RMSNorm, by centring all that is added to the residual stream.
+/// Decides whether LayerNorm can become RMSNorm, by centering everything that is added to the residual stream.
 FoldLegality layer_norm_to_rms(const ModelSpec& spec);
 
 /// The part of the keys' bias that softmax cancels.
@@ -31,14 +33,15 @@ struct KeyBiasRuling {
 };
 KeyBiasRuling key_bias_drop(const LayerSpec& layer);
 
-/// A factor for each hidden channel of an MLP on up's rows, and the inverse on down's columns. Factors must be
-/// positive.
+/// Decides whether up's rows can be multiplied by a factor for each hidden channel of an MLP, and down's columns
+/// divided by it. Factors must be positive.
 FoldLegality up_scaling(const MlpSpec& mlp);
 
-/// An orthogonal matrix on the residual stream, undone in the columns of all linears that read it.
+/// Decides whether the residual stream can be multiplied by an orthogonal matrix, undone in the columns of all linears
+/// that read it.
 FoldLegality residual_rotation(const ModelSpec& spec, bool norms_are_folded);
 
-/// Why the bias of a linear stays that no fold above is about: queries, MLP, output, head.
+/// Returns why the bias of a linear stays that none of the folds above concerns: queries, MLP, output, head.
 std::string why_bias_stays(const LayerSpec& layer, model::Role linear);
 
 }  // namespace ballast::quant

@@ -16,7 +16,7 @@ bool is_prime(std::size_t n) {
   return true;
 }
 
-/// [q]: 1 where n is a square modulo the odd prime q, -1 where it is none, 0 for 0.
+/// Returns [q]: 1 if n is a square modulo the odd prime q, -1 if not, and 0 for 0.
 std::vector<std::int8_t> quadratic_characters(std::size_t q) {
   std::vector<std::int8_t> characters(q, -1);
   characters[0] = 0;
@@ -24,8 +24,8 @@ std::vector<std::int8_t> quadratic_characters(std::size_t q) {
   return characters;
 }
 
-/// Paley's core bordered by ones, [q + 1][q + 1]: zeros on the diagonal, C C^T = q I. Symmetric for q = 1 mod 4, and
-/// skew for q = 3 mod 4 once its first column is negated.
+/// Returns Paley's core bordered by ones, [q + 1][q + 1]: zeros on the diagonal, C C^T = q I. Symmetric for q = 1 mod
+/// 4, and skew for q = 3 mod 4 after negating its first column.
 std::vector<std::int8_t> conference_matrix(std::size_t q) {
   const std::size_t order = q + 1;
   const std::vector<std::int8_t> characters = quadratic_characters(q);
@@ -38,7 +38,7 @@ std::vector<std::int8_t> conference_matrix(std::size_t q) {
   return matrix;
 }
 
-/// I + C.
+/// Returns I + C.
 std::vector<std::int8_t> first_construction(std::size_t q) {
   std::vector<std::int8_t> matrix = conference_matrix(q);
   for (std::size_t i = 0; i <= q; ++i) matrix[i * (q + 1) + i] = 1;
@@ -66,7 +66,7 @@ std::vector<std::int8_t> second_construction(std::size_t q) {
   return matrix;
 }
 
-/// Empty where neither construction gives the order.
+/// Returns an empty matrix if neither construction gives the order.
 std::vector<std::int8_t> core_of_order(std::size_t order) {
   if (order == 1) return {1};
   if (order % 4 != 0) return {};
@@ -103,7 +103,7 @@ void Hadamard::apply(double* x, std::vector<double>& scratch) const {
   const std::size_t count = order();
   scratch.assign(count, 0.0);
   for (std::size_t i = 0; i < signs_.size(); ++i) x[i] *= signs_[i];
-  // x is [core_order][power]: first along the second axis, as butterflies, then along the first.
+  // x is [core_order][power]: it is first multiplied along the second axis, by butterflies, then along the first.
   for (std::size_t half = 1; half < power_; half *= 2) {
     for (std::size_t block = 0; block < count; block += 2 * half) {
       for (std::size_t i = block; i < block + half; ++i) {

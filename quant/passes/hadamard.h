@@ -1,4 +1,4 @@
-// Hadamard matrices: entries of +1 and -1, rows that are orthogonal.
+// Hadamard matrices: their entries are +1 and -1, and their rows are orthogonal.
 #ifndef BALLAST_QUANT_PASSES_HADAMARD_H_
 #define BALLAST_QUANT_PASSES_HADAMARD_H_
 
@@ -13,8 +13,9 @@ namespace ballast::quant {
 /// that one large channel spreads over all. Immutable.
 class Hadamard {
  public:
-  /// Without signs. The core is the smallest that gives the order: 1, or 4 k by Paley's constructions over a prime q
-  /// (R. Paley 1933, "On orthogonal matrices"): q + 1 for q = 3 mod 4, 2 (q + 1) for q = 1 mod 4. None: no such core.
+  /// Returns a matrix without signs. The core is the smallest that gives the order: 1, or 4 k by Paley's constructions
+  /// over a prime q (R. Paley 1933, "On orthogonal matrices"): q + 1 for q = 3 mod 4, 2 (q + 1) for q = 1 mod 4.
+  /// Returns nullopt if there is no such core.
   static std::optional<Hadamard> of_order(std::size_t order);
 
   /// Returns the same with signs that depend only on the seed.

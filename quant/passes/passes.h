@@ -18,37 +18,37 @@ class Pass {
   virtual ~Pass() = default;
   virtual void run(WorkingBlock& block) = 0;
 
-  /// What the spec is after this pass.
+  /// Changes the spec to that after this pass.
   virtual void update_spec(ModelSpec&) const {}
 
-  /// What was done to all blocks, in one line.
+  /// Describes the changes to all blocks in one line.
   virtual std::string note() const = 0;
 };
 
-/// Moves or drops biases (exact; see fold_rules.h): those of norms into the biases of the linears that read them, W
-/// beta in F64; those of values into the output projection's; those of keys are dropped, or the part of them that is
+/// Moves or drops biases (exact; see fold_rules.h): those of norms are moved into the biases of the linears that read
+/// them, W beta in F64; those of values into the output projection's. Those of keys are dropped, or their part that is
 /// not rotated. Biases that the spec then has for a whole kind of linears are created as zeros.
 std::unique_ptr<Pass> make_fold_biases(const ModelSpec& spec);
 
-/// Norm gains into the linears that read the norm's output (exact): W[r][c] *= gain[c] in F64, gain = 1. A bias that is
-/// still in the norm is divided by the gain.
+/// Moves gains of norms into the linears that read the norm's output (exact): W[r][c] *= gain[c] in F64, gain = 1. A
+/// bias that is still in the norm is divided by the gain.
 std::unique_ptr<Pass> make_fold_norms();
 
 /// Converts LayerNorm to RMSNorm (exact): removes the mean of all hidden vectors that embeddings and linears write, as
 /// in SliceGPT (Ashkboos et al. 2024, arXiv:2401.15024). Does nothing and reports why if it is not legal.
 std::unique_ptr<Pass> make_center_norms(const ModelSpec& spec);
 
-/// Value channels against the output projection's columns, up's against down's (exact): one factor s for each, a power
-/// of two near sqrt(range of columns / range of rows), so that both sides have the same range (cross-layer
-/// equalization, Nagel et al. 2019, arXiv:1906.04721). Which channels are large then depends on the values: a plan
-/// knows their number only.
+/// Balances value channels and the output projection's columns, and up's and down's channels (exact): one factor s for
+/// each, a power of two near sqrt(range of columns / range of rows), so that both sides have the same range
+/// (cross-layer equalization, Nagel et al. 2019, arXiv:1906.04721). Which channels are large then depends on the
+/// values, so a plan has only their number.
 std::unique_ptr<Pass> make_equalize(const ModelSpec& spec);
 
-/// Every channel of what linears read, divided by a factor s in its producer (a norm's gain, the values, up) that the
-/// linears' columns take back (exact; SmoothQuant, Xiao et al. 2022, arXiv:2211.10438, and AWQ, Lin et al. 2023,
-/// arXiv:2306.00978): s = activation^a / weight^b, where for each input those a and b are taken, or none, with the
-/// smallest expected error of the output. Linears that stay in F32 get a = b = 1/2. Needs statistics. What was found
-/// for a block is kept in `chosen`, and taken from there when the block comes again.
+/// Divides every channel of the inputs of linears by a factor s in its producer (a norm's gain, the values, up), and
+/// multiplies the linears' columns by it (exact; SmoothQuant, Xiao et al. 2022, arXiv:2211.10438, and AWQ, Lin et al.
+/// 2023, arXiv:2306.00978): s = activation^a / weight^b. For each input, a and b have the smallest expected error of
+/// the output, or there are no factors. Linears that stay in F32 get a = b = 1/2. Needs statistics. The results for a
+/// block are stored in `chosen`, and used if the block is prepared again.
 std::unique_ptr<Pass> make_smooth(const Recipe& recipe, const ModelSpec& spec,
                                   std::shared_ptr<SmoothingFactors> chosen = std::make_shared<SmoothingFactors>());
 
@@ -69,8 +69,8 @@ std::unique_ptr<Pass> make_round_gains(DType type);
 /// activations need none).
 std::unique_ptr<Pass> make_split_outliers(double fraction);
 
-/// Returns the passes that a recipe names, in order; each is made for the spec that the ones before it leave. `spec`
-/// becomes that of the result. `smoothing` is make_smooth's.
+/// Returns the passes of a recipe in order; each is made for the spec after the ones before it. `spec` becomes that of
+/// the result. `smoothing` is make_smooth's.
 std::vector<std::unique_ptr<Pass>> make_passes(
     const Recipe& recipe, ModelSpec& spec,
     std::shared_ptr<SmoothingFactors> smoothing = std::make_shared<SmoothingFactors>());

@@ -24,19 +24,19 @@ using model::Role;
 // F16's range.
 constexpr float kLargestFactor = 16.0F;
 
-// The search's grid: exponents in eighths.
+// The grid of the search: exponents in eighths.
 constexpr int kStrengths = 8;
 
-/// s = activation^activation_power / weight^weight_power.
+/// The exponents of s = activation^activation_power / weight^weight_power.
 struct Strength {
   double activation_power = 0;
   double weight_power = 0;
 };
 
-/// SmoothQuant's proposal, if there is no rounding whose error could be minimized.
+/// SmoothQuant's proposal, used if there is no rounding whose error could be minimized.
 constexpr Strength kBalanced = {0.5, 0.5};
 
-/// SmoothQuant's (powers add up to 1) and AWQ's (activations alone).
+/// Returns the strengths of SmoothQuant, whose powers add up to 1, and of AWQ, which uses only activations.
 std::vector<Strength> candidate_strengths() {
   std::vector<Strength> candidates;
   for (int i = 0; i <= kStrengths; ++i) {
@@ -127,7 +127,7 @@ class Smooth : public Pass {
     return {.linear = block.find(*producer, reader.expert)};
   }
 
-  /// Returns the factors of an input, searched for when the block comes for the first time; none in a plan.
+  /// Returns the factors of an input, searched for when the block is prepared for the first time; none in a plan.
   SmoothingFactors::Factors factors_for(const WorkingBlock& block, const WorkingInput& input,
                                         const HeadSharing& heads) const {
     const auto is_planned = [&](std::size_t reader) { return !block.linears[reader].has_values(); };
@@ -139,7 +139,7 @@ class Smooth : public Pass {
     return factors;
   }
 
-  /// Returns one factor per channel of the input, or none where leaving it as it is gives the smallest error.
+  /// Returns one factor per channel of the input, or none if unchanged inputs give the smallest error.
   SmoothingFactors::Factors choose_factors(const WorkingBlock& block, const WorkingInput& input,
                                            const HeadSharing& heads) const {
     std::vector<WeightRowSample> readers;
@@ -190,7 +190,7 @@ class Smooth : public Pass {
     return rounding_error(readers, channels, recipe_);
   }
 
-  /// Around 1 in the geometric mean. Heads that share a value head share its factors.
+  /// Returns factors with a geometric mean of 1. Heads that share a value head share its factors.
   static std::vector<float> factors_of(const Strength& strength, const ChannelSizes& sizes, const HeadSharing& heads) {
     const std::size_t count = sizes.used.size();
     std::vector<double> logarithms(count, 0.0);
@@ -245,7 +245,7 @@ class Smooth : public Pass {
     scale_rows(*matrix.linear, of_rows(inverse, matrix.heads));
   }
 
-  /// What repeat_for_heads repeats.
+  /// Returns the vector that repeat_for_heads expands to `repeated`.
   static std::vector<float> of_rows(const std::vector<float>& repeated, const HeadSharing& heads) {
     const auto [size, sharing] = heads;
     std::vector<float> factors(repeated.size() / sharing);

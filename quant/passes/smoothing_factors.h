@@ -11,16 +11,16 @@
 
 namespace ballast::quant {
 
-/// Keeps the result of smoothing's search, which takes longer than all else that prepares a block, so that a block
-/// that is prepared twice is searched once. Takes a fifth of what the statistics take: one float per channel. One
-/// thread.
+/// Stores the results of smoothing's search, which takes longer than all other parts of preparing a block, so that a
+/// block that is prepared twice is searched once. It takes a fifth of the memory of the statistics: one float per
+/// channel. Not thread-safe.
 class SmoothingFactors {
  public:
   /// One factor per channel; nullopt: the input is left as it is.
   using Factors = std::optional<std::vector<float>>;
 
-  /// Returns the factors of the input that `reader` reads, or null when they were not searched for yet. An input is
-  /// known by the first linear that reads it.
+  /// Returns the factors of the input that `reader` reads, or null if they were not searched for yet. An input is
+  /// identified by the first linear that reads it.
   const Factors* find(const ModuleId& reader) const {
     const auto it = chosen_.find(reader);
     return it == chosen_.end() ? nullptr : &it->second;

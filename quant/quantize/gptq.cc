@@ -12,16 +12,16 @@ namespace ballast::quant {
 
 namespace {
 
-// Columns rounded before the rest of the matrix hears of their errors.
+// Number of columns that are rounded before their errors are propagated to the rest of the matrix.
 constexpr std::size_t kBlockColumns = 64;
 
-// A vocabulary has too many rows for a copy of all at once.
+// Number of rows that are copied at once: a vocabulary has too many for one copy.
 constexpr std::size_t kRowsAtOnce = 32768;
 
-/// Rows of a matrix: each is rounded on its own.
+/// Rounds some rows of a matrix; each is rounded separately.
 class Gptq {
  public:
-  /// `rows` of `values` from row `first` on; `drift` may be null.
+  /// Uses `rows` of `values` from row `first` on; `drift` may be null.
   Gptq(const WorkingLinear& linear, const InverseCholesky& factor, const Drift* drift, const LinearValues& values,
        std::size_t first, std::size_t rows)
       : linear_(linear),

@@ -13,9 +13,9 @@
 namespace ballast::quant {
 
 /// Rounds a matrix with values to its format. Columns are rounded in the factor's order; the grids of all groups are
-/// fixed in advance (static groups), for the importance of each column's error. The same bytes for any number of
-/// threads. With `drift` the weights are corrected for it first. `check_cancelled` is called from time to time, and may
-/// throw.
+/// fixed in advance (static groups), with the importance of each column's error. The bytes are the same for any number
+/// of threads. With `drift` the weights are corrected for it first. `check_cancelled` is called from time to time, and
+/// may throw.
 formats::CodeMatrix round_gptq(const WorkingLinear& linear, const InverseCholesky& factor, const Drift* drift = nullptr,
                                const std::function<void()>& check_cancelled = {});
 

@@ -8,7 +8,7 @@ namespace ballast::quant {
 
 namespace {
 
-// The channels that score highest, ascending.
+// Returns the channels with the highest scores, ascending.
 std::vector<std::int32_t> highest(const std::vector<float>& scores, std::size_t count) {
   std::vector<std::int32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
@@ -19,8 +19,8 @@ std::vector<std::int32_t> highest(const std::vector<float>& scores, std::size_t 
   return order;
 }
 
-// What a channel costs when it is not left out: with INT8 activations its magnitude widens the grid of all others,
-// with rounded weights alone its energy carries its column's rounding error into the output.
+// Returns the cost of a channel that is not left out: with INT8 activations its magnitude widens the grid of all
+// others; if only weights are rounded, its energy carries its column's rounding error into the output.
 std::vector<float> scores(const ChannelStatistics& channels, ActivationType activations) {
   if (activations != ActivationType::kInt8) return channels.mean_square;
   std::vector<float> absmax(channels.min.size());

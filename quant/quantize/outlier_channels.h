@@ -10,15 +10,15 @@
 
 namespace ballast::quant {
 
-/// Share `fraction` of the channels, rounded up, ascending: those with the largest magnitudes where activations become
-/// INT8, those with the most energy where only the weights are rounded.
+/// Returns the share `fraction` of the channels, rounded up, ascending: those with the largest magnitudes if
+/// activations become INT8, those with the most energy if only the weights are rounded.
 std::vector<std::int32_t> outlier_channels(const ChannelStatistics& channels, double fraction,
                                            ActivationType activations);
 
-/// Whether a linear of this format has outlier columns: 8-bit weights beside float activations need none.
+/// Returns whether a linear of this format has outlier columns: 8-bit weights with float activations need none.
 bool keeps_outliers(const WeightFormat& format, ActivationType activations);
 
-/// Returns whether a recipe of fixed formats has any.
+/// Returns whether a recipe of fixed formats has outlier columns.
 bool splits_outliers(const Recipe& recipe);
 
 }  // namespace ballast::quant

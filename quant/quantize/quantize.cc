@@ -16,7 +16,7 @@ namespace {
 
 using Rounding = Recipe::Rounding;
 
-// What an error in each column of a reader of this input costs; empty when nothing is known about the input.
+// Returns the cost of an error in each column of a reader of this input; empty if the input has no statistics.
 std::vector<float> column_importance(const ChannelStatistics* input, std::span<const std::uint8_t> quantized_mask) {
   if (input == nullptr || input->mean_square.empty()) return {};
   double sum = 0;

@@ -1,4 +1,4 @@
-// Rounding all matrices of a block.
+// Rounds all matrices of a block.
 #ifndef BALLAST_QUANT_QUANTIZE_QUANTIZE_H_
 #define BALLAST_QUANT_QUANTIZE_QUANTIZE_H_
 
@@ -20,7 +20,7 @@ void quantize_measured(WorkingBlock& block, const std::function<void()>& check_c
 /// of the input, if there are any.
 void quantize(WorkingBlock& block, Recipe::Rounding rounding, const std::function<void()>& check_cancelled = {});
 
-/// What was done to all blocks, in one line: `matrices` counts them by format.
+/// Describes the changes to all blocks in one line: `matrices` counts them by format.
 std::string quantize_note(Recipe::Rounding rounding, const std::map<std::string, std::size_t>& matrices);
 
 }  // namespace ballast::quant

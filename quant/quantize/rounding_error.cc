@@ -17,7 +17,7 @@ namespace {
 // Each row is rounded separately and all have the same input: with 128 rows the sums over them are known to about 10 %.
 constexpr std::size_t kSampledRows = 128;
 
-/// sum_c weights[c] sum_r (W - round(W))[r][c]^2.
+/// Returns sum_c weights[c] sum_r (W - round(W))[r][c]^2.
 double weight_error(const WeightRowSample& reader, std::span<const std::int32_t> outliers,
                     std::span<const double> weights) {
   const kernels::QuantizedMatrix rounded =
@@ -41,7 +41,7 @@ double weight_error(const WeightRowSample& reader, std::span<const std::int32_t>
   return sum;
 }
 
-/// The square of each channel's expected rounding error when activations become INT8 in groups of `group_size`.
+/// Returns the square of each channel's expected rounding error when activations become INT8 in groups of `group_size`.
 std::vector<double> activation_noise(const ChannelStatistics& channels, std::span<const std::int32_t> outliers,
                                      std::size_t group_size) {
   const std::size_t count = channels.min.size();
@@ -60,7 +60,7 @@ std::vector<double> activation_noise(const ChannelStatistics& channels, std::spa
   return noise;
 }
 
-/// sum_c weights[c] sum_r values[r][c]^2.
+/// Returns sum_c weights[c] sum_r values[r][c]^2.
 double weighted_energy(const WeightRowSample& reader, std::span<const double> weights) {
   double sum = 0;
   for (std::size_t r = 0; r < reader.rows; ++r) {

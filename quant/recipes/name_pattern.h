@@ -1,4 +1,4 @@
-// The regular expressions by which a recipe names tensors.
+// Regular expressions for names of tensors in a recipe.
 #ifndef BALLAST_QUANT_RECIPES_NAME_PATTERN_H_
 #define BALLAST_QUANT_RECIPES_NAME_PATTERN_H_
 
@@ -8,7 +8,8 @@
 
 namespace ballast::quant {
 
-/// ECMAScript, to be searched anywhere in a name. Throws Error, beginning with `context`, when it is none.
+/// Compiles an ECMAScript expression, which is searched anywhere in a name. Throws Error, beginning with `context`, if
+/// it is invalid.
 std::regex compile_name_pattern(const std::string& pattern, std::string_view context);
 
 }  // namespace ballast::quant

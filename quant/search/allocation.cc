@@ -12,7 +12,7 @@ namespace ballast::quant {
 
 namespace {
 
-/// What an input chose: an option for each of its matrices, and the columns that keep 16 bits.
+/// The choice for an input: an option for each of its matrices, and the columns that keep 16 bits.
 struct Choice {
   std::vector<std::size_t> options;
   std::vector<std::int32_t> outliers;  ///< ascending
@@ -49,7 +49,7 @@ void total(const InputChoice& input, Choice& choice) {
   }
 }
 
-// Among the options of one group size the cheapest at a price per byte, the same for all of the matrices.
+// Returns the cheapest option of one group size for all of the matrices, at a price per byte.
 std::size_t cheapest(std::span<const MatrixChoice> matrices, std::size_t group_size,
                      const std::vector<std::int32_t>& outliers, double lambda) {
   const std::vector<FormatOption>& options = matrices.front().options;
@@ -69,7 +69,7 @@ std::size_t cheapest(std::span<const MatrixChoice> matrices, std::size_t group_s
   return best;
 }
 
-// The columns that are worth their bytes at this price.
+// Returns the columns that are worth their bytes at this price.
 std::vector<std::int32_t> columns_worth_cost(const InputChoice& input, const std::vector<std::size_t>& options,
                                              double lambda) {
   if (input.most_outliers == 0) return {};
@@ -140,7 +140,7 @@ Solution solve(const std::vector<InputChoice>& inputs, double lambda) {
   return solution;
 }
 
-/// Another option for one matrix of an input, with the same columns and group size.
+/// A change to another option for one matrix of an input, with the same columns and group size.
 struct Upgrade {
   std::size_t option = 0;
   std::uint64_t bytes = 0;  ///< more than now
@@ -148,7 +148,7 @@ struct Upgrade {
   double gain_per_byte() const { return gain / static_cast<double>(bytes); }
 };
 
-// The one that saves most per byte, of those that fit.
+// Returns the change that saves most per byte, of those that fit.
 Upgrade best_upgrade(const MatrixChoice& matrix, std::size_t chosen, const std::vector<std::int32_t>& outliers,
                      std::uint64_t room) {
   const FormatOption& now = matrix.options[chosen];
@@ -227,7 +227,7 @@ void assign_int16_activations(std::vector<InputChoice>& inputs, double share) {
 }
 
 Allocation allocate(const std::vector<InputChoice>& inputs, std::uint64_t budget) {
-  // Prices at which nothing and everything is worth its bytes.
+  // At the high price nothing is worth its bytes, at the low one everything is.
   double lambda_high = 1.0;
   double lambda_low = 1e-30;
   Solution solution = solve(inputs, lambda_high);
@@ -277,7 +277,7 @@ void apply_allocation(const Allocation& allocation, WorkingBlock& block) {
     linear.format = chosen->format;
     linear.outlier_columns = chosen->outlier_columns;
     if (!chosen->int16_activations) continue;
-    // All readers of an input need it in one form, including those with a named format.
+    // All readers of an input need the same form of it, including those with a named format.
     for (const WorkingInput& input : block.inputs) {
       const auto is_linear = [&](std::size_t reader) { return &block.linears[reader] == &linear; };
       if (std::ranges::none_of(input.readers, is_linear)) continue;

@@ -20,7 +20,7 @@ namespace ballast::quant {
 struct FormatOption {
   WeightFormat format;
   std::uint64_t bytes = 0;
-  /// Divergence that rounding each column adds, so that a column kept in 16 bits saves its part. [cols]
+  /// The divergence from rounding each column, which is saved by a column that is kept in 16 bits. [cols]
   std::vector<float> column_costs;
   double cost = 0;             ///< their sum
   double activation_cost = 0;  ///< divergence that rounding the input in groups of this size adds
@@ -32,8 +32,8 @@ struct MatrixChoice {
   std::size_t rows = 0;
   std::vector<FormatOption> options;  ///< at least one
   std::uint64_t column_bytes = 0;     ///< of each column kept in 16 bits
-  /// Additional divergence that leaving a column out saves, because the activations of the others then have a finer
-  /// grid. [cols], or empty.
+  /// The divergence that leaving out a column saves in addition, because the grid of the other activations becomes
+  /// finer. [cols], or empty.
   std::vector<float> outlier_gains;
 };
 
@@ -62,12 +62,12 @@ struct Allocation {
   std::uint64_t bytes = 0;
   double cost = 0;
 
-  /// Null when the matrix is none of them.
+  /// Returns null if the matrix is not among them.
   const MatrixAllocation* find(const ModuleId& id) const;
 };
 
-/// Inputs whose rounding to INT8 costs most for the multiply-adds that read them become INT16, as long as these are at
-/// most `share` of all multiply-adds that read rounded inputs.
+/// Changes inputs to INT16 whose rounding to INT8 costs most for the multiply-adds that read them, as long as these are
+/// at most `share` of all multiply-adds that read rounded inputs.
 void assign_int16_activations(std::vector<InputChoice>& inputs, double share);
 
 /// Returns the choice with the smallest sum of costs within `budget` bytes, by Lagrange's method: at a price per byte
@@ -78,7 +78,7 @@ Allocation allocate(const std::vector<InputChoice>& inputs, std::uint64_t budget
 /// Sets the chosen formats of a block's matrices.
 void apply_allocation(const Allocation& allocation, WorkingBlock& block);
 
-/// Gives a plan's matrices the formats and numbers of columns that were chosen for them.
+/// Sets the chosen formats and numbers of columns of a plan's matrices.
 void apply_allocation(const Allocation& allocation, std::span<ModulePlan> plan);
 
 }  // namespace ballast::quant

@@ -26,7 +26,7 @@ std::string not_a_multiple(std::size_t columns, std::size_t size) {
   return std::to_string(columns) + " columns are not a multiple of " + std::to_string(size);
 }
 
-/// Group sizes with which all matrices of the module's format could be stored, the largest first.
+/// Returns the group sizes with which all matrices of the module's format could be stored, the largest first.
 std::vector<std::string> common_group_sizes(const ModulePlan& module, std::span<const ModulePlan> model,
                                             const ModelFormat& format) {
   std::vector<std::string> sizes;
@@ -41,7 +41,7 @@ std::vector<std::string> common_group_sizes(const ModulePlan& module, std::span<
   return sizes;
 }
 
-/// Names of the formats among `formats` that the module can have.
+/// Returns the names of those `formats` that the module can have.
 std::vector<std::string> held_formats(ModulePlan module, std::span<const WeightFormat> formats,
                                       const ModelFormat& format) {
   std::vector<std::string> names;
@@ -52,7 +52,7 @@ std::vector<std::string> held_formats(ModulePlan module, std::span<const WeightF
   return names;
 }
 
-/// The module's format in groups of other sizes, in a GGUF's other blocks, and in floats.
+/// Returns the module's format in groups of other sizes, in a GGUF's other blocks, and in floats.
 std::vector<WeightFormat> similar_formats(const WeightFormat& format) {
   std::vector<WeightFormat> formats;
   if (format.kind == WeightFormat::Kind::kBlocks) {

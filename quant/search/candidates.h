@@ -15,7 +15,7 @@ namespace ballast::quant {
 /// Error naming the matrix if there is none.
 std::vector<ModulePlan> candidate_plans(ModulePlan matrix, const ModelFormat& format);
 
-/// Bytes of each column of a matrix that is kept in 16 bits; 0: `format` holds none.
+/// Returns the bytes of a column of a matrix that is kept in 16 bits; 0: `format` has no such columns.
 std::uint64_t bytes_of_column(ModulePlan matrix, const ModelFormat& format);
 
 /// A model's size with all free formats at their smallest, and at their largest. 16-bit columns are added to it.

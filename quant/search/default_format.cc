@@ -10,7 +10,7 @@ namespace {
 using model::Role;
 
 WeightFormat sixteen_bits(float absmax) {
-  // Folds may still scale the values: far from the end of F16.
+  // The largest magnitude for F16, far below its limit, because folds may still scale the values.
   constexpr float kSafeInF16 = 4096.0F;
   return {.kind = absmax < kSafeInF16 ? WeightFormat::Kind::kF16 : WeightFormat::Kind::kBF16};
 }

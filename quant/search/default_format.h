@@ -1,4 +1,4 @@
-// The format that a recipe gives a matrix when no pattern in it asks for another.
+// The format of a matrix for which a recipe has no pattern.
 #ifndef BALLAST_QUANT_SEARCH_DEFAULT_FORMAT_H_
 #define BALLAST_QUANT_SEARCH_DEFAULT_FORMAT_H_
 
@@ -8,7 +8,8 @@
 
 namespace ballast::quant {
 
-/// `absmax`: of the matrix' values; for its size 0 will do. With a target size, the format that the search starts from.
+/// Returns the format. `absmax` is the largest magnitude of the matrix's values; for its size alone 0 is sufficient.
+/// With a target size, the search starts from this format.
 WeightFormat default_format(const Recipe& recipe, const ModelSpec& spec, model::Role role, float absmax);
 
 }  // namespace ballast::quant

@@ -19,12 +19,12 @@ std::vector<bool> amplified_layers(const Recipe& recipe, const model::ModelSourc
 /// Sets the format of every matrix of a block by the recipe.
 class FormatChooser {
  public:
-  /// `amplified` as amplified_layers'.
+  /// `amplified` is the result of amplified_layers().
   FormatChooser(const Recipe& recipe, const ModelSpec& spec, std::vector<bool> amplified = {});
-  /// `index` counts as WorkingBlockLoader does.
+  /// `index` is the same as in WorkingBlockLoader.
   void choose(WorkingBlock& block, std::size_t index);
 
-  /// Throws Error naming an override's pattern that no matrix so far has matched.
+  /// Throws Error with the pattern of an override that no matrix so far has matched.
   void check_overrides() const;
 
  private:
@@ -34,11 +34,11 @@ class FormatChooser {
     bool matched = false;
   };
 
-  /// The format of the first override that matches, null when none does.
+  /// Returns the format of the first override that matches; null if none does.
   const WeightFormat* asked_format(const WorkingLinear& linear);
   WeightFormat default_format(const WorkingLinear& linear) const;
 
-  /// Whether a matrix reads INT16 where the recipe's others read INT8.
+  /// Returns whether a matrix reads INT16 although the recipe's others read INT8.
   bool reads_int16(model::Role role, std::size_t index) const;
 
   /// Returns whether a matrix's input is needed only for a prompt's last token.

@@ -1,4 +1,4 @@
-// What a change to a model does to its predictions, from the residual stream after its last block.
+// The effect of a change to a model on its predictions, from the residual stream after its last block.
 #ifndef BALLAST_QUANT_SEARCH_LOGIT_ROWS_H_
 #define BALLAST_QUANT_SEARCH_LOGIT_ROWS_H_
 
@@ -32,7 +32,7 @@ class LogitRows {
   LogitRows(const ModelSpec& spec, std::shared_ptr<const model::EmbeddingAndHead> outer, std::span<const float> hidden)
       : spec_(&spec), outer_(std::move(outer)), hidden_(hidden) {}
 
-  /// [count][vocab]. Valid as long as the scratch is not used again.
+  /// Returns [count][vocab], valid until the scratch is used again.
   std::span<const float> compute(std::size_t first, std::size_t count, Scratch& scratch) const;
 
  private:

@@ -27,8 +27,8 @@ float random_sign(std::uint64_t sum, std::uint64_t row) {
   return (bits >> 63U) == 0 ? 1.0F : -1.0F;
 }
 
-/// Rows of the change by rounding, W - round(W): some at a time, because a head's are as large as everything else in
-/// memory.
+/// Computes rows of the change by rounding, W - round(W): some at a time, because those of a head are as large as
+/// everything else in memory.
 class RowErrors {
  public:
   static constexpr std::size_t kAtOnce = 1024;

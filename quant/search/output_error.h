@@ -33,7 +33,7 @@ class ActivationErrors {
 
   double total(std::size_t group_size) const;
 
-  /// What of it each column takes along when it keeps 16 bits.
+  /// Returns the part of the cost that each column saves if it is kept in 16 bits.
   std::vector<float> gains() const;
 
  private:

@@ -19,13 +19,14 @@ namespace ballast::quant {
 
 namespace {
 
-// What each matrix is rounded to alone: an error large enough to show above F32's, small enough to be in proportion.
+// The format of a matrix that is rounded for a probe: its error is large enough to exceed F32's, and small enough to be
+// proportional.
 constexpr WeightFormat kProbeFormat = {.bits = 4, .group_size = 32, .symmetric = false};
 
 // The share of the loss of rounding the blocks' weights that remains after drift correction (docs/method.md).
 constexpr double kShareLeftByDrift = 0.78;
 
-/// Matrices rounded to the probe's format as long as this lives.
+/// Keeps matrices rounded to the probe's format during its lifetime.
 class ProbeRounding {
  public:
   explicit ProbeRounding(std::span<WorkingLinear* const> linears) : linears_(linears) {
@@ -53,7 +54,7 @@ void add_activation_costs(const WorkingLinear& linear, const InputPeaks& peaks, 
   }
 }
 
-/// to += changed - unchanged.
+/// Computes to += changed - unchanged.
 void add_difference(std::vector<float>& to, const std::vector<float>& changed, const std::vector<float>& unchanged) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += changed[i] - unchanged[i];
 }
@@ -76,7 +77,7 @@ double relative_error(const samples::StreamRows& changed, const samples::StreamR
   return error;
 }
 
-/// What an error in each channel costs when nothing was measured but single channels.
+/// Returns the cost of an error in each channel if only single channels were measured.
 std::vector<float> channel_importance(const WorkingInput& input, model::Role role, std::size_t cols) {
   std::vector<float> equal(cols, 1.0F);
   if (!input.statistics) return equal;
@@ -199,7 +200,7 @@ samples::StreamRows SensitivityAnalysis::run_probes(BlockProbes& probes,
     } else {
       changed.resize(tokens_.first(options_.probe_samples));
     }
-    // All but one rank have zeros, so nothing is rounded.
+    // All ranks except one have zeros, so the sum is exact.
     options_.sharing.ranks->sum(changed.rows().hidden);
     options_.sharing.ranks->sum(changed.rows().shared_keys);
     block_probe.probe.stream_error = relative_error(changed.rows(), after, spec_.hidden_size, tokens_);
@@ -247,8 +248,8 @@ void SensitivityAnalysis::add_block(WorkingBlock& block, std::size_t layer) {
                  block);
   BlockProbes probes;
   for (const WorkingInput& input : block.inputs) add_input(block, input, probes);
-  // No batch holds samples of two copies: which copies a rank has must not show in a float sum. They differ by far more
-  // than products in BF16 do.
+  // No batch contains samples of two copies, so that sums in floats do not depend on the rank of a copy. They would
+  // differ by much more than products in BF16 do.
   copies_.advance(model::assemble_block(spec_, layer, runnable_parts(block, spec_, measured)), layer,
                   options_.probe_samples);
   const samples::StreamRows before = base_.rows();

@@ -1,4 +1,5 @@
-// What rounding each matrix of a model costs, in divergence of the model's predictions, for every format it could have.
+// The cost of rounding each matrix of a model, in divergence of the model's predictions, for every format that it could
+// have.
 #ifndef BALLAST_QUANT_SEARCH_SENSITIVITY_H_
 #define BALLAST_QUANT_SEARCH_SENSITIVITY_H_
 
@@ -51,17 +52,17 @@ struct SensitivityOptions {
 /// Only matrices with a free format take part. Blocks are given back as they were.
 class SensitivityAnalysis {
  public:
-  /// The tokens must outlive this.
+  /// The tokens must outlive this object.
   SensitivityAnalysis(const ModelSpec& spec, const samples::SampleTokens& tokens, const SensitivityOptions& options);
 
   void add_front(WorkingBlock& front);
   void add_block(WorkingBlock& block, std::size_t layer);
 
-  /// Is called with the part after the last block; `front` is the same as before. Returns the choices in the order of
-  /// the model, with an embedding that is also the head after the blocks.
+  /// Must be called with the part after the last block; `front` is the same as before. Returns the choices in the order
+  /// of the model, with an embedding that is also the head after the blocks.
   std::vector<InputChoice> finish(WorkingBlock& front, WorkingBlock& back);
 
-  /// Returns the moments of the input of a head that is also the embedding, measured by finish(); else null.
+  /// Returns the moments of the input of a head that is also the embedding, measured by finish(); otherwise null.
   const std::shared_ptr<const Hessian>& tied_head_moments() const { return tied_head_moments_; }
 
  private:
@@ -101,7 +102,8 @@ class SensitivityAnalysis {
                                  std::size_t layer, const samples::StreamRows& before);
   /// Adds a change to those that continue from a block.
   void carry(const samples::StreamRows& change, std::size_t layer);
-  /// The input of the head, in `front` where an embedding is the head, too. After the last block.
+  /// Measures the input of the head, which is in `front` if the embedding is also the head. Must be called after the
+  /// last block.
   void measure_head(WorkingBlock& front, WorkingBlock& back);
   void measure_divergences(WorkingBlock& front, WorkingBlock& back, BlockProbes& back_probes);
   /// Turns the errors of a probe's matrices into divergences.

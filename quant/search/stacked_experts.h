@@ -1,4 +1,4 @@
-// Files that keep a layer's experts of one role in one tensor: the formats of all of them are chosen together.
+// Files with all experts of one role of a layer in one tensor: their formats are chosen together.
 #ifndef BALLAST_QUANT_SEARCH_STACKED_EXPERTS_H_
 #define BALLAST_QUANT_SEARCH_STACKED_EXPERTS_H_
 

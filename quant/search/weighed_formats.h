@@ -1,4 +1,4 @@
-// What weighing the formats of a model finds, kept for conversions that differ in size alone.
+// The results of weighing the formats of a model, stored for conversions that differ only in size.
 #ifndef BALLAST_QUANT_SEARCH_WEIGHED_FORMATS_H_
 #define BALLAST_QUANT_SEARCH_WEIGHED_FORMATS_H_
 
@@ -27,7 +27,7 @@ namespace ballast {
 
 class FormatCosts {
  public:
-  /// Null where nothing is known under this key.
+  /// Returns null if there are no results for this key.
   std::shared_ptr<const quant::WeighedFormats> find(const std::string& key) const {
     const auto it = known_.find(key);
     return it == known_.end() ? nullptr : it->second;

@@ -22,7 +22,7 @@ std::int64_t signed_size(std::size_t size) {
   return static_cast<std::int64_t>(size);
 }
 
-/// The tensors of a module in the order in which they are written.
+/// Returns the tensors of a module in the order in which they are written.
 std::vector<TensorPlan> tensors_of(const ModulePlan& module, DType vector_type) {
   const model::Role role = module.id.role;
   const Shape channels = {signed_size(module.cols)};

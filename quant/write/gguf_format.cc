@@ -34,7 +34,7 @@ bool has_whole_blocks(const ModelSpec& spec) {
          });
 }
 
-/// The type of most weights in matrices.
+/// Returns the type of most weights in matrices.
 DType most_common_dtype(std::span<const ModulePlan> model) {
   std::map<DType, std::size_t> weights;
   for (const ModulePlan& module : model) {
@@ -57,7 +57,7 @@ const model::FusedTensor* fused_tensor(const model::Architecture& architecture, 
   return nullptr;
 }
 
-/// Returns whether two matrices are in one tensor: experts of one role, stacked, or what the family fuses.
+/// Returns whether two matrices are in one tensor: experts of one role, or parts that the family fuses.
 bool lie_together(const model::Architecture& architecture, const ModuleId& a, const ModuleId& b) {
   if (a.layer != b.layer) return false;
   if (is_routed_expert(a.role)) return a.role == b.role;
@@ -75,7 +75,7 @@ bool begins_tensor(const model::Architecture& architecture, const ModuleId& id) 
   throw Error("prefix", "a GGUF cannot hold tokens before every sequence");
 }
 
-/// Rows of `row_bytes` bytes each, row r moved to order[r].
+/// Returns rows of `row_bytes` bytes in another order: row r is moved to order[r].
 std::vector<std::byte> in_order(std::span<const std::byte> rows, std::size_t row_bytes,
                                 const std::vector<std::size_t>& order) {
   std::vector<std::byte> moved(rows.begin(), rows.end());

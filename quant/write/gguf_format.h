@@ -1,4 +1,4 @@
-// GGUF files, as llama.cpp reads them.
+// GGUF files for llama.cpp.
 #ifndef BALLAST_QUANT_WRITE_GGUF_FORMAT_H_
 #define BALLAST_QUANT_WRITE_GGUF_FORMAT_H_
 
@@ -20,11 +20,11 @@ namespace ballast::quant {
 
 class GgufFormat : public ModelFormat {
  public:
-  /// Throws Error where the model's family, or its tokenizer, cannot be written.
+  /// Throws Error if the model's family or its tokenizer cannot be written.
   explicit GgufFormat(std::shared_ptr<const model::ModelSource> source);
 
-  /// Biases stay if llama.cpp has tensors for them, LayerNorms stay, no columns keep 16 bits, and activations are
-  /// llama.cpp's: INT8 in groups as large as a block.
+  /// Keeps biases if llama.cpp has tensors for them, and LayerNorms. No columns are kept in 16 bits, and activations
+  /// are llama.cpp's: INT8 in groups as large as a block.
   Recipe fitting(const Recipe& recipe) const override;
   std::vector<WeightFormat> candidates() const override { return formats::block_formats(); }
   bool ties_formats() const override;

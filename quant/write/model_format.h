@@ -1,4 +1,4 @@
-// The seam between converting a model and the files that it becomes.
+// The interface between the conversion of a model and its output files.
 #ifndef BALLAST_QUANT_WRITE_MODEL_FORMAT_H_
 #define BALLAST_QUANT_WRITE_MODEL_FORMAT_H_
 
@@ -43,8 +43,8 @@ class ModelWriter {
   virtual std::uint64_t finish(const ModelMetadata& metadata) = 0;
 };
 
-/// A format of files that models are written to: what it can hold, and in how many bytes. All answers depend on plans
-/// only, so that formats can be chosen before rounding. Thread-safe.
+/// A format of output files: which matrices it can store, and in how many bytes. All answers depend only on plans, so
+/// that formats can be chosen before rounding. Thread-safe.
 class ModelFormat {
  public:
   virtual ~ModelFormat() = default;
@@ -62,7 +62,8 @@ class ModelFormat {
   /// Returns whether the experts of a layer have one format for each role, because they are in one tensor.
   virtual bool stacks_experts() const { return false; }
 
-  /// What open() writes, where that is a single file that takes the output's name itself; empty: a directory.
+  /// Returns the name of the file in open()'s directory if the output is only that file; empty: the output is a
+  /// directory.
   virtual std::string file_name() const { return {}; }
 
   /// Returns whether a module can be held as planned: its format, and 16-bit columns if it has any.
@@ -78,13 +79,13 @@ class ModelFormat {
   /// Throws Error if the files cannot hold these modules together, although they can hold each.
   virtual void check_together(std::span<const ModulePlan> /*model*/) const {}
 
-  /// What the type of a module's weights is called: "int4-g32-asym + 7 columns f16".
+  /// Returns the name of the type of a module's weights: "int4-g32-asym + 7 columns f16".
   virtual std::string describe(const ModulePlan& module) const = 0;
 
-  /// Bytes of a module's tensors. Each column in 16 bits takes as many as the next.
+  /// Returns the bytes of a module's tensors. All columns in 16 bits take the same number of bytes.
   virtual std::uint64_t bytes(const ModulePlan& module) const = 0;
 
-  /// Bytes of all tensor files of a model: those of its modules, and of headers.
+  /// Returns the bytes of all tensor files of a model, including headers.
   virtual std::uint64_t file_bytes(std::span<const ModulePlan> model) const = 0;
 
   /// Begins to write the model into an existing directory. Throws Error.

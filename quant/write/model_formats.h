@@ -10,12 +10,12 @@
 
 namespace ballast::quant {
 
-/// Returns the files of `output_format` for a model. Throws Error where they cannot hold it.
+/// Returns the files of `output_format` for a model. Throws Error if they cannot hold it.
 std::unique_ptr<ModelFormat> make_model_format(const std::shared_ptr<const model::ModelSource>& source,
                                                OutputFormat output_format, const Recipe& recipe);
 
-/// Returns the files that `options` ask for, and makes the recipe of `options` one that they hold. Throws Error where
-/// they cannot hold the model.
+/// Returns the files that `options` request, and changes the recipe of `options` to one that they can hold. Throws
+/// Error if they cannot hold the model.
 std::unique_ptr<ModelFormat> fit_model_format(const std::shared_ptr<const model::ModelSource>& source,
                                               ConvertOptions& options);
 

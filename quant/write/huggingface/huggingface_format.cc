@@ -18,7 +18,7 @@ namespace {
 
 using files::TensorPlan;
 
-/// Of what is no integer: that of the original's embedding, or of its scales.
+/// Returns the type of floats: that of the original's embedding, or of its scales.
 DType float_type_of(const model::ModelSource& source, const std::string& embedding) {
   if (const auto rounded = source.quantized_tensor(model::Role::kEmbedding)) return rounded->view().scale_type;
   const DType type = source.checkpoint().tensor(embedding).dtype;
@@ -26,7 +26,8 @@ DType float_type_of(const model::ModelSource& source, const std::string& embeddi
   throw Error(source.checkpoint().path().string(), "its embedding is no float: convert from the original");
 }
 
-/// What readers of these files know of a model is its family's own class, and its tensors' own names.
+/// Checks that the family's own class and names of tensors describe the model: programs that read these files know no
+/// more.
 void check_family(const model::ModelSource& source, const std::string& embedding, const std::string& layout) {
   const model::Architecture& architecture = source.architecture();
   const bool plain = architecture.fused.empty() && !architecture.transposed_linears &&
@@ -34,7 +35,7 @@ void check_family(const model::ModelSource& source, const std::string& embedding
                      !architecture.huggingface_interleaves_rope && source.spec().norm.gain &&
                      source.spec().norm.gain_offset == 0 && source.spec().causal && source.spec().has_head;
   const bool latent = std::ranges::any_of(source.spec().layers, [](const auto& layer) { return layer.latent(); });
-  // A tensor for each head, of which ballast makes one.
+  // The files would have a tensor for each head, and ballast has one for all.
   const bool head_norms = std::ranges::any_of(source.spec().layers, [](const LayerSpec& layer) {
     const AttentionSpec* attention = layer.attention();
     return attention != nullptr && attention->query_key_norm &&

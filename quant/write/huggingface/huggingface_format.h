@@ -1,5 +1,5 @@
-// Checkpoints as other programs quantize them: Hugging Face's names, a `quantization_config` of theirs, and all that is
-// not quantized in the original's type.
+// Checkpoints in other programs' quantized formats: with Hugging Face's names, a `quantization_config`, and everything
+// that is not quantized in the original's type.
 #ifndef BALLAST_QUANT_WRITE_HUGGINGFACE_HUGGINGFACE_FORMAT_H_
 #define BALLAST_QUANT_WRITE_HUGGINGFACE_HUGGINGFACE_FORMAT_H_
 
@@ -18,12 +18,12 @@ namespace ballast::quant {
 
 class HuggingfaceFormat : public ModelFormat {
  public:
-  /// `codec` must outlive this. Throws Error where the model's files have other names, shapes or meanings than programs
-  /// that read such checkpoints know.
+  /// `codec` must outlive this. Throws Error if the model's files have names, shapes or meanings that programs for such
+  /// checkpoints do not support.
   HuggingfaceFormat(const model::ModelSource& source, const formats::CodecWriter& codec);
 
-  /// Biases and LayerNorms stay, the embedding keeps the original's type where the codec has no other, no columns keep
-  /// 16 bits, and norms are what that type can say.
+  /// Keeps biases and LayerNorms. The embedding keeps the original's type if the codec has no other, no columns are
+  /// kept in 16 bits, and norms have that type's precision.
   Recipe fitting(const Recipe& recipe) const override;
   std::vector<WeightFormat> candidates() const override { return codec_.candidates(); }
   bool ties_formats() const override { return codec_.ties_formats(); }
