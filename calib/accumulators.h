@@ -13,10 +13,10 @@
 
 namespace ballast::calib {
 
-/// Whether a token carries massive values, one entry per row.
+/// Flags of tokens with massive values, one entry per row.
 using RowFlags = std::span<const std::uint8_t>;
 
-/// Ranges per channel, separate for ordinary and massive tokens. Rows come shard by shard: see ShardedSum.
+/// Ranges per channel, separate for ordinary and massive tokens. Rows are added shard by shard: see ShardedSum.
 class ChannelRanges {
  public:
   explicit ChannelRanges(std::size_t channels);

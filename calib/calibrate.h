@@ -1,4 +1,4 @@
-// Calibration of a model that is open already.
+// Calibration of an open model.
 #ifndef BALLAST_CALIB_CALIBRATE_H_
 #define BALLAST_CALIB_CALIBRATE_H_
 
@@ -9,8 +9,8 @@
 
 namespace ballast::calib {
 
-/// Measures what ballast::calibrate measures, of an open model. Precondition: `source` computes with
-/// options.compute (ModelSource::set_compute()).
+/// Does the same as ballast::calibrate, for an open model. Precondition: `source` computes with options.compute
+/// (ModelSource::set_compute()).
 Statistics calibrate(const std::shared_ptr<const model::ModelSource>& source, const CalibrateOptions& options,
                      const Progress& progress);
 

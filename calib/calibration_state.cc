@@ -14,7 +14,7 @@ namespace ballast::calib {
 
 namespace {
 
-// A layer's blob is this and its number.
+// The name of a layer's blob consists of this and the layer's number.
 constexpr std::string_view kLayer = "layer.";
 constexpr const char* kContext = "saved progress";
 
@@ -33,7 +33,7 @@ std::vector<std::size_t> saved_layers(const jobs::JobState& state) {
   return layers;
 }
 
-/// Everything that is kept of tokens.
+/// Returns all saved arrays of tokens.
 std::vector<std::span<std::byte>> row_bytes(const CalibrationProgress& progress) {
   std::vector<std::span<std::byte>> parts;
   for (const std::span<float> rows : progress.rows) parts.push_back(std::as_writable_bytes(rows));
@@ -45,7 +45,7 @@ jobs::SavedArraysReader read_layer(std::string_view saved) {
   return {saved, kContext, "is damaged: give the command again"};
 }
 
-/// Returns a layer's blob; nullopt when it is missing, damaged, or of other samples.
+/// Returns a layer's blob; nullopt if it is missing, damaged, or of other samples.
 std::optional<std::string> saved_layer(const jobs::JobState& state, std::size_t layer,
                                        const CalibrationProgress& progress) {
   std::optional<std::string> saved = state.get(blob(layer));
@@ -90,7 +90,7 @@ std::optional<std::size_t> restore_progress(const jobs::JobState& state, Ranks& 
                                             const CalibrationProgress& progress) {
   const std::vector<std::size_t> layers = saved_layers(state);
   const auto newest = std::ranges::max_element(layers);
-  // Counted from 1, so that 0 means none.
+  // Layers are counted from 1, so that 0 means none.
   const std::size_t common = jobs::least_of_ranks(ranks, newest == layers.end() ? 0 : *newest + 1);
   if (common == 0) return std::nullopt;
   const std::optional<std::string> saved = saved_layer(state, common - 1, progress);

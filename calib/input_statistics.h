@@ -15,11 +15,11 @@ namespace ballast::calib {
 /// them.
 class InputStatistics {
  public:
-  /// Both must outlive this.
+  /// Both arguments must outlive this object.
   InputStatistics(const Statistics& statistics, const model::ModelSource& source);
 
-  /// Returns the statistics of what a linear reads; null when there are none. The head of a model with tied embeddings
-  /// is known as the embedding.
+  /// Returns the statistics of a linear's input; null if there are none. The head of a model with tied embeddings is
+  /// found under the embedding.
   const LinearInputStatistics* find(model::Role role, std::size_t layer, std::size_t expert) const;
 
  private:

@@ -33,7 +33,8 @@ class MassiveActivationTracker {
   /// Sets the massive channels and tokens and the map of all layers.
   void describe(Statistics& statistics) const;
 
-  /// Adds what the layers so far gave, and takes it again, to go on after a kill. This must outlive `arrays`.
+  /// Adds the results of the layers so far to `arrays`, or reads them, to continue after a kill. This object must
+  /// outlive `arrays`.
   void save(jobs::SavedArrays& arrays) const;
   void restore(jobs::SavedArraysReader& arrays);
 

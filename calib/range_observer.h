@@ -44,8 +44,8 @@ class RangeObserver : public samples::Observer {
     ChannelStatistics channels;
   };
 
-  /// Returns what the block's linears read, of all ranks, which all call it once. Experts that got too few tokens are
-  /// run on others, too. `scratch` is what the block was run with.
+  /// Returns the inputs of the block's linears over all ranks. All ranks call it once. Experts that got too few tokens
+  /// are also run on others. `scratch` are the buffers with which the block was run.
   std::vector<FinishedInput> finish_inputs(const model::BlockWeights& block, model::BlockActivations& scratch);
 
   /// Keys, values and shares have no channels if the layer has no attention.

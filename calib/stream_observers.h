@@ -39,10 +39,10 @@ class EmbeddingObserver : public samples::Observer {
   std::span<std::uint8_t> massive_;
 };
 
-/// Measures the ranges of what the head reads, and of what its transform reads where a model has one.
+/// Measures the ranges of the head's input, and of the input of its transform if the model has one.
 class HeadObserver : public samples::Observer {
  public:
-  /// `massive` as EmbeddingObserver's. `scratch` is a buffer. All references must outlive this.
+  /// `massive` is the same as in EmbeddingObserver. `scratch` is a buffer. All references must outlive this object.
   HeadObserver(const model::EmbeddingAndHead& outer, std::size_t hidden_size, std::size_t length,
                std::span<const std::uint8_t> massive, model::BlockActivations& scratch)
       : outer_(outer),

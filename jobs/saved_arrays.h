@@ -42,11 +42,10 @@ class SavedArrays {
   std::vector<std::span<const std::byte>> parts_;  ///< sizes and arrays by turns
 };
 
-/// Reads what SavedArrays made, in the same order. The blob must outlive this.
+/// Reads the arrays of a SavedArrays in the same order. The blob must outlive this object.
 class SavedArraysReader {
  public:
-  /// `context` and `damaged` are the text of the Error that is thrown when the blob has other arrays: where it is, and
-  /// what to do.
+  /// `context` and `damaged` are the text of the Error for a blob with other arrays: its location, and what to do.
   SavedArraysReader(std::string_view blob, std::string context, std::string damaged)
       : rest_(blob), context_(std::move(context)), damaged_(std::move(damaged)) {}
 

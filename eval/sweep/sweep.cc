@@ -112,7 +112,7 @@ class SweepRun {
     return eval::SweepFolder(directory);
   }
 
-  // Checks in advance everything that would make every recipe fail.
+  // Checks everything in advance that would make every recipe fail.
   ModelSummary checked_model() const {
     if (options_.benchmark && ranks_.size() > 1) throw Error("speed", "is measured by one process, not by several");
     check_recipes(options_.recipes);

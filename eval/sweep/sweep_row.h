@@ -14,7 +14,7 @@ namespace ballast::eval {
 /// memory.
 nlohmann::json row_json(const SweepRow& row);
 
-/// The inverse of row_json().
+/// Does the inverse of row_json().
 SweepRow parse_row(const files::JsonReader& object);
 
 }  // namespace ballast::eval
