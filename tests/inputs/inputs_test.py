@@ -26,9 +26,9 @@ KINDS = sorted(path.name.removesuffix("_inputs.py") for path in HERE.glob("*_inp
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", metavar="NAME", help="the inputs whose name contains NAME")
+    parser.add_argument("--only", default="", metavar="NAME", help="only inputs whose name contains NAME")
     parser.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
-    parser.add_argument("program", nargs="+", metavar="WORD", help="of the program's command")
+    parser.add_argument("program", nargs="+", metavar="WORD", help="the program's command")
     arguments = parser.parse_args()
     # With tiny models, threads mostly wait for each other: active waiting takes minutes on a busy machine, sleeping
     # seconds.

@@ -276,7 +276,7 @@ class Messages(WithModel):
                           progress=lambda stage, done, total: seen.append((stage, done, total)))
         self.assertEqual(seen[-1], ("calibrating", 2, 2))
 
-    def test_a_bar_is_shown_on_request_and_by_default_only_on_terminals(self):
+    def test_a_bar_is_shown_on_request_and_by_default_only_on_a_terminal(self):
         require("tqdm")
         for progress, shown in ((True, True), (False, False), (None, False)):
             errors = io.StringIO()

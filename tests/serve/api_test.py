@@ -1008,8 +1008,8 @@ def run(program: list[str], model: pathlib.Path, work: pathlib.Path, only: str) 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="the checks in whose name this is found")
-    parser.add_argument("words", nargs="+", metavar="WORD", help="of the program's command, then MODEL")
+    parser.add_argument("--only", default="", help="only checks whose name contains this")
+    parser.add_argument("words", nargs="+", metavar="WORD", help="the program's command, then MODEL")
     arguments = parser.parse_args()
     *program, model = arguments.words
     if not program:

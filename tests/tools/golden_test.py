@@ -36,8 +36,9 @@ def run_checks_of(program: list[str], work: pathlib.Path, only: str, renew: bool
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--renew", action="store_true", help="write the golden files anew")
-    parser.add_argument("--only", default="", help="the modules of checks, or models of a manifest, in whose name this is found")
+    parser.add_argument("--renew", action="store_true", help="write the golden files again")
+    parser.add_argument("--only", default="",
+                        help="only modules of checks, or models of a manifest, whose name contains this")
     parser.add_argument("--brief", action="store_true",
                         help="with sanitizers or an emulator: what is killed and goes on is the default's conversion alone")
     parser.add_argument("--manifest", action="store_true", help="write a manifest of converted tensors")
