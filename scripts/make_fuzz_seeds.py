@@ -152,6 +152,12 @@ def foreign() -> dict[str, bytes]:
         "compressed": (compressed("pack-quantized", num_bits=6, type="int", strategy="group", group_size=32, symmetric=False),
                        {"weight_packed": values("I32", [8, 12], 4), "weight_scale": halves(8, 2),
                         "weight_zero_point": values("I32", [2, 2], 4), "weight_shape": ("I64", [2], struct.pack("<2q", 8, 64))}),
+        "nvfp4": (compressed("nvfp4-pack-quantized", num_bits=4, type="float", strategy="tensor_group", group_size=16),
+                  {"weight_packed": values("U8", [8, 32], 1), "weight_scale": ("F8_E4M3", [8, 4], bytes(range(40, 72))),
+                   "weight_global_scale": ("F32", [1], struct.pack("<f", 300))}),
+        "modelopt": ({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}},
+                     {"weight": values("U8", [8, 32], 1), "weight_scale": ("F8_E4M3", [8, 4], bytes(range(40, 72))),
+                      "weight_scale_2": ("F32", [], struct.pack("<f", .003))}),
         "bytes": (compressed("int-quantized", num_bits=8, type="int", strategy="channel", symmetric=True),
                   {"weight": values("I8", [8, 64], 1), "weight_scale": halves(8, 1)})}
     return {name: json.dumps(config).encode() + b"\n" + tensors({f"m.{part}": value for part, value in parts.items()}, {})

@@ -7,8 +7,8 @@ namespace ballast::formats {
 
 namespace {
 
-constexpr std::array<const Codec*, 5> kCodecs = {&kMlxCodec, &kCompressedTensorsCodec, &kGptqCodec, &kAwqCodec,
-                                                 &kFp8Codec};
+constexpr std::array<const Codec*, 6> kCodecs = {&kMlxCodec, &kCompressedTensorsCodec, &kGptqCodec, &kAwqCodec,
+                                                 &kFp8Codec, &kModelOptCodec};
 
 }  // namespace
 

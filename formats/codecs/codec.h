@@ -5,6 +5,7 @@
 #define BALLAST_FORMATS_CODECS_CODEC_H_
 
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -138,10 +139,15 @@ extern const Codec kGptqCodec;
 extern const Codec kAwqCodec;
 extern const Codec kMlxCodec;
 extern const Codec kFp8Codec;
+extern const Codec kModelOptCodec;
 
 /// Returns a reader for the program that quantized a checkpoint, according to its config.json; null if no codec
 /// recognizes it. Throws Error for settings that ballast does not read.
 std::unique_ptr<const CodecReader> detect_codec(const files::JsonReader& config);
+
+/// Returns a reader for a checkpoint whose hf_quant_config.json describes the quantization, which config.json does not:
+/// earlier versions of ModelOpt wrote that file alone. Null if the directory has no such file. Throws Error.
+std::unique_ptr<const CodecReader> read_modelopt_config(const std::filesystem::path& directory);
 
 }  // namespace ballast::formats
 

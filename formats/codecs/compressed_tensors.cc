@@ -1,4 +1,4 @@
-// compressed-tensors: a bit string for each row, or bytes if activations are INT8 as well, or 8-bit floats.
+// compressed-tensors: a bit string for each row, or bytes if activations are INT8 as well, or floats of 8 or 4 bits.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -13,6 +13,7 @@
 #include "formats/codecs/codec_parts.h"
 #include "formats/codecs/compressed_tensors_config.h"
 #include "formats/codecs/module_tensors.h"
+#include "formats/codecs/nvfp4.h"
 #include "formats/float_type.h"
 #include "formats/integer_groups.h"
 
@@ -26,6 +27,9 @@ using nlohmann::json;
 
 constexpr int kByteBits = 8;
 constexpr std::uint8_t kMiddleOfByte = 128;
+
+constexpr Nvfp4Tensors kCompressedFloat4 = {
+    .codes = "weight_packed", .scales = "weight_scale", .matrix_scale = "weight_global_scale", .divides = true};
 
 /// The tensors of one matrix, after the checks.
 struct CompressedParts {
@@ -62,8 +66,11 @@ class CompressedTensorsReader : public CodecReader {
   CodecTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
                                std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
+    if (is_float4(tensors)) {
+      return {.names = check_nvfp4(tensors, kCompressedFloat4, rows, cols), .type = "compressed-tensors NVFP4"};
+    }
     if (is_float8(tensors)) {
-      const WeightScheme scheme = float_scheme(tensors);
+      const WeightScheme scheme = float8_scheme(tensors);
       check_float8(tensors, "weight_scale", rows, cols, scheme.block ? &*scheme.block : nullptr);
       return {.names = {tensors.name("weight"), tensors.name("weight_scale")}, .type = "compressed-tensors FP8"};
     }
@@ -79,8 +86,9 @@ class CompressedTensorsReader : public CodecReader {
   CodecMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
                      std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
+    if (is_float4(tensors)) return nvfp4_matrix(tensors, kCompressedFloat4, rows, cols);
     if (is_float8(tensors)) {
-      const WeightScheme scheme = float_scheme(tensors);
+      const WeightScheme scheme = float8_scheme(tensors);
       return float8_matrix(tensors, "weight_scale", rows, cols, scheme.block ? &*scheme.block : nullptr);
     }
     const CompressedParts parts = checked_parts(tensors, rows, cols);
@@ -99,16 +107,26 @@ class CompressedTensorsReader : public CodecReader {
   }
 
  private:
+  /// Returns whether the codes are 4-bit floats. Throws Error if no scheme has these.
+  bool is_float4(const ModuleTensors& tensors) const {
+    if (!tensors.contains("weight_packed")) return false;
+    if (tensors.get("weight_packed", {DType::kI32, DType::kU8}).dtype == DType::kI32) return false;
+    if (std::ranges::none_of(schemes_, &WeightScheme::is_float4)) {
+      tensors.fail("weight_packed", "has type U8, but no config_group has floats of 4 bits");
+    }
+    return true;
+  }
+
   static bool is_float8(const ModuleTensors& tensors) {
     if (tensors.contains("weight_packed")) return false;
     return tensors.get("weight", {DType::kI8, DType::kF8_E4M3}).dtype == DType::kF8_E4M3;
   }
 
-  WeightScheme float_scheme(const ModuleTensors& tensors) const {
-    const auto scheme = std::ranges::find(schemes_, true, &WeightScheme::is_float);
-    if (scheme == schemes_.end()) tensors.fail("weight", "has type F8_E4M3, but no config_group has floats");
+  WeightScheme float8_scheme(const ModuleTensors& tensors) const {
+    const auto scheme = std::ranges::find_if(schemes_, &WeightScheme::is_float8);
+    if (scheme == schemes_.end()) tensors.fail("weight", "has type F8_E4M3, but no config_group has floats of 8 bits");
     for (const WeightScheme& other : schemes_) {
-      if (other.is_float && other.block != scheme->block) tensors.fail("weight", "may be of several config_groups");
+      if (other.is_float8() && other.block != scheme->block) tensors.fail("weight", "may be of several config_groups");
     }
     return *scheme;
   }

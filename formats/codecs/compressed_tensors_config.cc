@@ -4,13 +4,15 @@
 #include <string_view>
 
 #include "formats/codecs/compressed_tensors_config.h"
+#include "formats/codecs/nvfp4.h"
 
 namespace ballast::formats {
 
 namespace {
 
-constexpr std::array<std::string_view, 6> kReadLayouts = {"pack-quantized",  "int-quantized",   "naive-quantized",
-                                                          "float-quantized", "mixed-precision", "dense"};
+constexpr std::array<std::string_view, 7> kReadLayouts = {
+    "pack-quantized",  "int-quantized", "naive-quantized", "float-quantized", "nvfp4-pack-quantized",
+    "mixed-precision", "dense"};
 
 void check_layout(const files::JsonReader& reader) {
   const std::string layout = reader.text("format", "dense");
@@ -21,7 +23,7 @@ void check_layout(const files::JsonReader& reader) {
 }
 
 std::size_t group_columns(const files::JsonReader& weights, const std::string& strategy) {
-  if (strategy != "group") return 0;
+  if (strategy != "group" && strategy != "tensor_group") return 0;
   return weights.size("group_size");
 }
 
@@ -31,13 +33,17 @@ WeightScheme read_scheme(const files::JsonReader& weights) {
   scheme.is_float = type == "float";
   if (!scheme.is_float && type != "int") weights.fail("type", "must be 'int' or 'float'");
   scheme.bits = weights.at("num_bits").integer<int>(2, 8);
-  if (scheme.is_float && scheme.bits != 8) weights.fail("num_bits", "must be 8, of floats");
+  if (scheme.is_float && scheme.bits != 4 && scheme.bits != 8) weights.fail("num_bits", "must be 4 or 8, of floats");
   scheme.symmetric = weights.flag("symmetric", true);
   if (scheme.is_float && !scheme.symmetric) weights.fail("symmetric", "must be true, of floats");
   const bool has_group = weights.has("group_size") && weights.at("group_size").integer<std::int64_t>() > 0;
   const std::string strategy = weights.text("strategy", has_group ? "group" : "tensor");
   scheme.group_size = group_columns(weights, strategy);
-  if (strategy == "block" && scheme.is_float) {
+  if (scheme.is_float4()) {
+    if (strategy != "tensor_group" || scheme.group_size != kNvfp4Group) {
+      weights.fail("strategy", "floats of 4 bits are read as NVFP4: 'tensor_group' with a group_size of 16");
+    }
+  } else if (strategy == "block" && scheme.is_float) {
     const auto sizes = weights.at("block_structure").integers<std::size_t>(1, 1 << 20);
     if (sizes.size() != 2) weights.fail("block_structure", "must be a list of two sizes");
     scheme.block = ScaleBlock{.rows = sizes[0], .cols = sizes[1]};

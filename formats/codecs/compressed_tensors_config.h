@@ -16,7 +16,10 @@ struct WeightScheme {
   int bits = 8;
   bool symmetric = true;
   std::size_t group_size = 0;       ///< 0: one scale per row, or for the whole matrix
-  std::optional<ScaleBlock> block;  ///< for floats
+  std::optional<ScaleBlock> block;  ///< for floats of 8 bits
+
+  bool is_float4() const { return is_float && bits == 4; }  ///< NVFP4
+  bool is_float8() const { return is_float && bits == 8; }
 
   bool operator==(const WeightScheme&) const = default;
 };

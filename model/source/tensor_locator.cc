@@ -113,7 +113,10 @@ std::vector<int> TensorLocator::read_end_tokens(const files::JsonReader& config)
 
 void TensorLocator::read_quantization_config(const files::JsonReader& config) {
   if (layout_.gguf) return;
-  if (!layout_.written_by_ballast) codec_ = formats::detect_codec(config);
+  if (!layout_.written_by_ballast) {
+    const bool described = config.has("quantization_config") || config.has("quantization");
+    codec_ = described ? formats::detect_codec(config) : formats::read_modelopt_config(checkpoint_->path());
+  }
   layout_.codec = codec_.get();
   if (codec_ != nullptr || !config.has("quantization_config")) return;
   const files::JsonReader quantization = config.object("quantization_config");

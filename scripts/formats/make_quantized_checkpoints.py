@@ -186,7 +186,7 @@ class Mlx:
 
 
 class CompressedTensors:
-    """Packing by compressed-tensors: `form` is pack-quantized, int-quantized or float-quantized."""
+    """Packing by compressed-tensors: `form` is pack-quantized, int-quantized, float-quantized or nvfp4-pack-quantized."""
 
     def __init__(self, form: str, bits: int, strategy: str, group: int = 0, symmetric: bool = True, others: dict | None = None):
         self.form, self.bits, self.strategy, self.group, self.symmetric = form, bits, strategy, group, symmetric
@@ -194,9 +194,9 @@ class CompressedTensors:
 
     def scheme(self, name: str) -> dict:
         bits = next((bits for part, bits in self.others.items() if part in name), self.bits)
-        scheme = {"num_bits": bits, "type": "float" if self.form.startswith("float") else "int", "dynamic": False,
+        scheme = {"num_bits": bits, "type": "float" if "float" in self.form or "fp4" in self.form else "int", "dynamic": False,
                   "symmetric": self.symmetric, "strategy": self.strategy}
-        if self.strategy == "group":
+        if self.strategy in ("group", "tensor_group"):
             scheme["group_size"] = self.group
         if self.strategy == "block":
             scheme["block_structure"] = [self.group, self.group]
@@ -218,6 +218,8 @@ class CompressedTensors:
         from compressed_tensors.compressors import BaseCompressor
         from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
 
+        if self.form.startswith("nvfp4"):
+            return self.quantize_float4(self.scheme(name), weight)
         arguments = self.scheme(name)
         scheme = QuantizationScheme(targets=["Linear"], weights=QuantizationArgs(**arguments))
         state = {"weight": weight.clone()}
@@ -236,6 +238,38 @@ class CompressedTensors:
         decoded = compressor.decompress(packed, scheme)["weight"].float()
         packed["weight_scale"] = packed["weight_scale"].to(torch.bfloat16 if self.form.startswith("float") else torch.float16)
         return packed, decoded
+
+    def quantize_float4(self, arguments: dict, weight: torch.Tensor):
+        from compressed_tensors.compressors import BaseCompressor
+        from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
+        from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+        from compressed_tensors.quantization.lifecycle.forward import dequantize
+
+        arguments = QuantizationArgs(**arguments, scale_dtype=torch.float8_e4m3fn)
+        scheme = QuantizationScheme(targets=["Linear"], weights=arguments)
+        whole = (448 * 6 / weight.abs().amax()).reshape(1)
+        scale = (weight.unflatten(1, (-1, self.group)).abs().amax(2) / 6 * whole).to(torch.float8_e4m3fn)
+        state = {"weight": weight.clone(), "weight_scale": scale.float(), "weight_global_scale": whole}
+        packed = BaseCompressor.get_value_from_registry(self.form).compress(state, scheme)
+        # decompress() rounds to BF16.
+        codes = unpack_fp4_from_uint8(packed["weight_packed"], *weight.shape, dtype=torch.float32)
+        return packed, dequantize(codes, packed["weight_scale"].float(), args=arguments, dtype=torch.float32,
+                                  global_scale=packed["weight_global_scale"])
+
+
+class ModelOpt:
+    """NVFP4 as ModelOpt stores it: compressed-tensors' codes with other names and a scale of the matrix that multiplies."""
+
+    def config(self, _names: list[str]) -> dict:
+        return {"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"]}}
+
+    def takes(self, name: str) -> bool:
+        return not name.startswith("lm_head")
+
+    def quantize(self, name: str, weight: torch.Tensor):
+        packed, decoded = CompressedTensors("nvfp4-pack-quantized", 4, "tensor_group", 16).quantize(name, weight)
+        whole = 1 / packed["weight_global_scale"].reshape(())
+        return {"weight": packed["weight_packed"], "weight_scale": packed["weight_scale"], "weight_scale_2": whole}, decoded
 
 
 class Fp8:
@@ -278,6 +312,7 @@ def variants() -> dict:
         "ct-fp8-channel": (llama, lambda: ct("float-quantized", 8, "channel")),
         "ct-fp8-tensor": (llama, lambda: ct("float-quantized", 8, "tensor")),
         "ct-fp8-block": ("qwen2", lambda: ct("float-quantized", 8, "block", 128)),
+        "ct-nvfp4": (llama, lambda: ct("nvfp4-pack-quantized", 4, "tensor_group", 16)),
         "ct-mixture": ("qwen3_moe", lambda: ct("pack-quantized", 4, "group", 32)),
         "gptq-4-g128": (llama, lambda: Gptq(4, 128)),
         "gptq-4-g32-asymmetric": ("qwen2", lambda: Gptq(4, 32, False)),
@@ -294,6 +329,8 @@ def variants() -> dict:
         "awq-g128": ("qwen2", lambda: Awq(128)),
         "mlx-mixed-4-6": ("qwen2", lambda: Mlx(4, 64, {"v_proj": (6, 32), "down_proj": (8, 32)})),
         "mlx-4-g64-half": ("qwen2", lambda: Mlx(4, 64, dtype=torch.float16)),
+        "modelopt-nvfp4": (llama, ModelOpt),
+        "modelopt-mixture": ("qwen3_moe", ModelOpt),
         "fp8-block": (llama, Fp8),
         "fp8-mixture": ("qwen3_moe", Fp8),
     }

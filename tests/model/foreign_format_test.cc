@@ -70,6 +70,36 @@ TEST_CASE("FP8 with scales of blocks is decoded to the last bit, blocks at the e
   });
 }
 
+TEST_CASE("NVFP4 of both programs is decoded to the last bit and computes what its decoded weights do") {
+  for (const ForeignModel& model : {test::compressed_nvfp4_model(), test::modelopt_model()}) {
+    CAPTURE(model.config.dump());
+    const test::TemporaryDirectory directory;
+    const auto path = model.write(directory / "foreign");
+    const ModelSource source(path);
+    for_matrices(source, [&](Role role) {
+      CAPTURE(source.name(role));
+      CHECK(source.float_weights(role).values == values_of(source, model, role));
+    });
+    CHECK(logits(path, ActivationType::kInt8) ==
+          logits(model.plain.write(directory / "plain"), ActivationType::kFloat));
+  }
+}
+
+TEST_CASE("a checkpoint of ModelOpt is recognized by hf_quant_config.json where config.json says nothing") {
+  const test::TemporaryDirectory directory;
+  ForeignModel model = test::modelopt_model();
+  model.config.erase("quantization_config");
+  const auto path = model.write(directory.path());
+  CHECK(error_message([&] { const ModelSource plain(path); }) != "no error");
+  test::write_file(path / "hf_quant_config.json",
+                   R"({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4", "group_size": 16}})");
+  const ModelSource source(path);
+  CHECK(source.foreign_modules().at("model.layers.0.mlp.down_proj").tensors.type == "ModelOpt NVFP4");
+  test::write_file(path / "hf_quant_config.json", R"({"quantization": {"quant_algo": "MXFP8"}})");
+  CHECK(error_message([&] { const ModelSource other(path); }) ==
+        Contains("hf_quant_config.json: quantization.quant_algo: 'MXFP8' is not read"));
+}
+
 TEST_CASE("codes of every foreign format are kept if kernels can multiply them") {
   for (const ForeignForm& form : foreign_forms()) {
     CAPTURE(form.name);
@@ -179,7 +209,11 @@ TEST_CASE("unsupported settings of a foreign configuration are named") {
         Contains("sparsity_config.format: 'sparse-24-bitmask' is not read: dense is"));
   CHECK(refusal_of_config(compressed, "transform_config", {{"config_groups", {{"R1", nullptr}}}}) ==
         Contains("transform_config: has transforms of activations, which are not run"));
-  CHECK(refusal_of_scheme("type", "float") == Contains("num_bits: must be 8, of floats"));
+  CHECK(refusal_of_scheme("type", "float") ==
+        Contains("strategy: floats of 4 bits are read as NVFP4: 'tensor_group' with a group_size of 16"));
+  CHECK(refusal(test::compressed_nvfp4_model(), [](ForeignModel& model) {
+          model.config["quantization_config"]["config_groups"]["group_0"]["weights"]["num_bits"] = 6;
+        }) == Contains("num_bits: must be 4 or 8, of floats"));
   CHECK(refusal_of_scheme("strategy", "tensor_group") ==
         Contains("'tensor_group' is not read for weights of type int"));
   CHECK(refusal_of_scheme("num_bits", 9) == Contains("num_bits: must be between 2 and 8, is 9"));
@@ -229,6 +263,7 @@ std::string break_tensors(ForeignModel& model, std::mt19937& random) {
       tensor.data.assign(static_cast<std::size_t>(element_count(tensor.shape)) * sizeof(double), '\0');
       return name + " of another type";
     case 2: {
+      if (tensor.shape.empty()) tensor.shape.push_back(1);
       const std::size_t axis = below(tensor.shape.size());
       const std::size_t slice = tensor.data.size() / static_cast<std::size_t>(tensor.shape[axis]);
       ++tensor.shape[axis];
@@ -270,7 +305,7 @@ std::string change_config(ForeignModel& model, std::mt19937& random) {
 }
 
 TEST_CASE("a broken checkpoint of any foreign format is refused with one line") {
-  std::vector<ForeignModel> models = {test::fp8_model()};
+  std::vector<ForeignModel> models = {test::fp8_model(), test::compressed_nvfp4_model(), test::modelopt_model()};
   for (const ForeignForm& form :
        {test::compressed_form(4, 32, true), test::compressed_form(6, 64, false), test::compressed_bytes_form(false),
         test::gptq_form(4, 32), test::gptq_form(3, 32, true), test::awq_form(), test::mlx_form(4, 64)}) {

@@ -376,6 +376,16 @@ inline ForeignModel foreign_model(const ForeignForm& form) {
   });
 }
 
+/// Returns the value of a code without infinities: a sign, bits of exponent, and bits of mantissa.
+inline double small_float(unsigned code, int exponent_bits, int mantissa_bits) {
+  const unsigned mantissas = 1U << mantissa_bits, exponents = 1U << exponent_bits;
+  const double fraction = static_cast<double>(code % mantissas) / mantissas;
+  const int exponent = static_cast<int>(code / mantissas % exponents);
+  const int bias = static_cast<int>(exponents / 2) - 1;
+  const double size = exponent == 0 ? fraction * std::pow(2, 1 - bias) : (1 + fraction) * std::pow(2, exponent - bias);
+  return code >= exponents * mantissas ? -size : size;
+}
+
 /// Returns a model in FP8 with a scale for each block of 48 rows and 40 columns, cut at the edges.
 inline ForeignModel fp8_model() {
   constexpr std::size_t kRows = 48, kCols = 40;
@@ -392,11 +402,8 @@ inline ForeignModel fp8_model() {
     for (std::size_t i = 0; i < tensor.values.size(); ++i) {
       auto code = static_cast<unsigned>(random() % 256);
       if ((code & 127U) >= 104) code ^= 64;  // values up to 2^6, without NaN
-      const double mantissa = code % 8 / 8.0;
-      const int exponent = static_cast<int>(code / 8 % 16);
-      const double size = exponent == 0 ? mantissa * std::pow(2, -6) : (1 + mantissa) * std::pow(2, exponent - 7);
       const float scale = scales[i / cols / kRows * blocks + i % cols / kCols];
-      tensor.values[i] = static_cast<float>(code >= 128 ? -size : size) * scale;
+      tensor.values[i] = static_cast<float>(small_float(code, 4, 3)) * scale;
       codes += static_cast<char>(code);
     }
     std::string scale_bytes;
@@ -404,6 +411,53 @@ inline ForeignModel fp8_model() {
     return StoredTensors{{"weight", {"F8_E4M3", tensor.shape, codes}},
                          {"weight_scale_inv", {"F32", shape_of(scales.size() / blocks, blocks), scale_bytes}}};
   });
+}
+
+/// NVFP4, with the settings that a program writes.
+inline ForeignModel nvfp4_model(const nlohmann::json& settings, bool modelopt) {
+  constexpr std::size_t kGroup = 16;
+  std::mt19937 random(13);
+  return foreign_model(settings, false, [&](Tensor& tensor) {
+    const auto rows = static_cast<std::size_t>(tensor.shape[0]);
+    const auto cols = static_cast<std::size_t>(tensor.shape[1]);
+    const float matrix_scale = static_cast<float>(64 + random() % 64) * 40;
+    const float factor = 1 / matrix_scale;
+    std::string packed(rows * cols / 2, '\0'), scales;
+    float scale = 0;
+    for (std::size_t i = 0; i < tensor.values.size(); ++i) {
+      if (i % kGroup == 0) {
+        const auto code = static_cast<unsigned>(random() % 127);
+        scales += static_cast<char>(code);
+        const auto group_scale = static_cast<float>(small_float(code, 4, 3));
+        scale = modelopt ? group_scale * factor : group_scale / matrix_scale;
+      }
+      const auto code = static_cast<unsigned>(random() % 16);
+      packed[i / 2] = static_cast<char>(static_cast<unsigned char>(packed[i / 2]) | code << (i % 2 * 4));
+      tensor.values[i] = static_cast<float>(small_float(code, 2, 1)) * scale;
+    }
+    const Shape packed_shape = shape_of(rows, cols / 2);
+    const StoredTensor group_scales = {"F8_E4M3", shape_of(rows, cols / kGroup), scales};
+    if (modelopt) {
+      return StoredTensors{{"weight", {"U8", packed_shape, packed}},
+                           {"weight_scale", group_scales},
+                           {"weight_scale_2", {"F32", {}, raw(factor)}}};
+    }
+    return StoredTensors{{"weight_packed", {"U8", packed_shape, packed}},
+                         {"weight_scale", group_scales},
+                         {"weight_global_scale", {"F32", {1}, raw(matrix_scale)}}};
+  });
+}
+
+inline ForeignModel compressed_nvfp4_model() {
+  return nvfp4_model(
+      compressed_config(
+          "nvfp4-pack-quantized",
+          {{"num_bits", 4}, {"type", "float"}, {"symmetric", true}, {"strategy", "tensor_group"}, {"group_size", 16}}),
+      false);
+}
+
+inline ForeignModel modelopt_model() {
+  return nvfp4_model({{"quantization_config", {{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}}}}, true);
 }
 
 }  // namespace ballast::test
