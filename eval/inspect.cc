@@ -38,7 +38,7 @@ class Summary {
     summary_.file_bytes = checkpoint.file_bytes();
     foreign_ = source_.foreign_modules();
     for (const auto& [module, found] : foreign_) {
-      for (const std::string& name : found.tensors.names) modules_of_tensors_[name] = module;
+      for (const std::string& name : found.tensors) modules_of_tensors_[name] = module;
     }
     for (const std::string& name : checkpoint.names()) add(name, checkpoint.tensor(name));
     for (const auto& [name, tensor] : checkpoint.unread_tensors()) add_unread(name, tensor);
@@ -81,8 +81,8 @@ class Summary {
     }
     if (const auto it = modules_of_tensors_.find(name); it != modules_of_tensors_.end()) {
       const model::ForeignModule& module = foreign_.at(it->second);
-      const bool codes = name == module.tensors.names.front();
-      row.type = module.tensors.type;
+      const bool codes = name == module.tensors.front();
+      row.type = module.type;
       row.weights = codes ? module.weights : 0;
       row.name = it->second + ".weight";
       row.tensors = codes ? 1 : 0;

@@ -81,9 +81,9 @@ kernels::QuantizedMatrix packed_affine(const CodeMatrix& matrix) {
   groups.read_codes = [&matrix](std::size_t row, std::uint8_t* dst) {
     kernels::unpack_codes(matrix.codes.data() + row * matrix.row_bytes(), matrix.format.bits, {dst, matrix.cols});
   };
-  const CodecMatrix readable = codec_matrix(std::move(groups));
-  assert(readable.form);
-  return {*readable.form, readable.read_row};
+  const StoredCodes codes = stored_codes("MLX", std::move(groups));
+  assert(codes.layout);
+  return {*codes.layout, codes.read_row};
 }
 
 kernels::QuantizedMatrix packed_blocks(const CodeMatrix& matrix) {

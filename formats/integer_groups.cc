@@ -81,7 +81,7 @@ std::optional<std::vector<std::int32_t>> order_by_groups(const IntegerGroups& gr
   return order;
 }
 
-std::optional<CodeLayout> exact_form(const IntegerGroups& groups) {
+std::optional<CodeLayout> exact_layout(const IntegerGroups& groups) {
   const bool has_offsets = !groups.offsets.empty();
   const int bits = kernel_bits(groups.bits);
   std::optional<std::vector<std::int32_t>> order = order_by_groups(groups);
@@ -117,25 +117,25 @@ void write_halves(const float* values, std::size_t count, FloatType type, std::v
   write_parts(halves.data(), count, dst);
 }
 
-void write_row(const IntegerGroups& groups, const CodeLayout& form, std::size_t row, QuantizedRow& dst) {
+void write_row(const IntegerGroups& groups, const CodeLayout& layout, std::size_t row, QuantizedRow& dst) {
   constexpr std::uint16_t kSign = 0x8000;
   const std::size_t count = groups.groups();
-  const FloatType type = form.bf16_scales ? FloatType::kBF16 : FloatType::kF16;
+  const FloatType type = layout.bf16_scales ? FloatType::kBF16 : FloatType::kF16;
   groups.read_codes(row, dst.codes.data());
-  if (!form.column_order.empty()) {
+  if (!layout.column_order.empty()) {
     const std::vector<std::uint8_t> stored = dst.codes;
     for (std::size_t c = 0; c < dst.codes.size(); ++c) {
-      dst.codes[c] = stored[static_cast<std::size_t>(form.column_order[c])];
+      dst.codes[c] = stored[static_cast<std::size_t>(layout.column_order[c])];
     }
   }
   write_halves(groups.scales.data() + row * count, count, type, dst.scales);
-  if (form.offset == CodeLayout::Offset::kMinimums) {
+  if (layout.offset == CodeLayout::Offset::kMinimums) {
     write_halves(groups.offsets.data() + row * count, count, type, dst.minimums);
     for (std::uint16_t& minimum : dst.minimums) minimum ^= kSign;  // the kernels subtract minimums, offsets are added
-  } else if (form.offset == CodeLayout::Offset::kZeros) {
+  } else if (layout.offset == CodeLayout::Offset::kZeros) {
     write_parts(groups.zeros.data() + row * count, count, dst.zeros);
   } else {
-    const int shift = middle_of(form.bits) - middle_of(groups.bits);
+    const int shift = middle_of(layout.bits) - middle_of(groups.bits);
     for (std::uint8_t& code : dst.codes) code = static_cast<std::uint8_t>(code + shift);
   }
 }
@@ -154,26 +154,29 @@ void decode_row(const IntegerGroups& groups, std::size_t row, float* dst) {
   }
 }
 
-}  // namespace
-
-std::string integer_type_name(std::string_view program, int bits, std::size_t group_size, std::size_t cols) {
-  const std::string name = std::string(program) + " int" + std::to_string(bits);
-  return group_size >= cols ? name : name + "-g" + std::to_string(group_size);
+/// Returns a name as "GPTQ int4-g128", without the group size if a whole row is one group.
+std::string type_name(std::string_view program, const IntegerGroups& groups) {
+  const std::string name = std::string(program) + " int" + std::to_string(groups.bits);
+  return groups.group_size >= groups.cols ? name : name + "-g" + std::to_string(groups.group_size);
 }
 
-CodecMatrix codec_matrix(IntegerGroups groups) {
-  // In 16 bits, both forms have the same values.
+}  // namespace
+
+StoredCodes stored_codes(std::string_view program, IntegerGroups groups) {
+  // In 16 bits, zero points and offsets have the same values.
   if (has_symmetric_offsets(groups) && exact_type(groups)) groups.offsets.clear();
   const auto shared = std::make_shared<const IntegerGroups>(std::move(groups));
-  CodecMatrix matrix;
-  matrix.form = exact_form(*shared);
-  if (matrix.form) {
-    matrix.read_row = [shared, form = *matrix.form](std::size_t row, QuantizedRow& dst) {
-      write_row(*shared, form, row, dst);
+  StoredCodes codes;
+  codes.type = type_name(program, *shared);
+  codes.layout = exact_layout(*shared);
+  if (codes.layout) {
+    codes.read_row = [shared, layout = *codes.layout](std::size_t row, QuantizedRow& dst) {
+      write_row(*shared, layout, row, dst);
+      return true;  // scales and offsets are finite
     };
   }
-  matrix.decode_row = [shared](std::size_t row, float* dst) { decode_row(*shared, row, dst); };
-  return matrix;
+  codes.decode_row = [shared](std::size_t row, float* dst) { decode_row(*shared, row, dst); };
+  return codes;
 }
 
 }  // namespace ballast::formats

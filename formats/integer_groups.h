@@ -5,15 +5,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "formats/codec_matrix.h"
+#include "formats/stored_codes.h"
 
 namespace ballast::formats {
 
-/// w[r][c] = (code - zero) * scale + offset, with the zero, scale and offset of the group of column c.
+/// The contents of a matrix: w[r][c] = (code - zero) * scale + offset, with the zero, scale and offset of the group of
+/// column c. It is a type of its own beside the kernels' CodeLayout, because that describes the few layouts that
+/// kernels multiply, while this holds the parameters of all groups in every form that these programs store. Only
+/// stored_codes() converts one to the other.
 struct IntegerGroups {
   std::size_t rows = 0;
   std::size_t cols = 0;
@@ -28,13 +30,10 @@ struct IntegerGroups {
   std::size_t groups() const { return (cols + group_size - 1) / group_size; }
 };
 
-/// Returns a name as "GPTQ int4-g128", without the group size if a whole row of `cols` is one group.
-std::string integer_type_name(std::string_view program, int bits, std::size_t group_size, std::size_t cols);
-
-/// Kernels read 4, 5, 6 or 8 bits and 16-bit scales. The matrix has no exact form there, and is decoded, if scales or
-/// offsets fit in neither F16 nor BF16, if codes of 7 or 8 bits have offsets other than those of symmetric codes, or if
-/// groups have fewer than 32 columns or different sizes.
-CodecMatrix codec_matrix(IntegerGroups groups);
+/// Returns a matrix as codes; `program` begins the name of its type. Kernels read 4, 5, 6 or 8 bits and 16-bit scales.
+/// The matrix has no layout there, and is decoded, if scales or offsets fit in neither F16 nor BF16, if codes of 7 or 8
+/// bits have offsets other than those of symmetric codes, or if groups have fewer than 32 columns or different sizes.
+StoredCodes stored_codes(std::string_view program, IntegerGroups groups);
 
 }  // namespace ballast::formats
 

@@ -70,17 +70,16 @@ class AwqReader : public CodecReader {
     return words * kAwqRowsOfWord;
   }
 
-  CodecTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                               std::size_t cols) const override {
+  std::vector<std::string> checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                                           std::size_t cols) const override {
     refuse_scaled_activation(checkpoint, module);
     const ModuleTensors tensors(checkpoint, module);
-    const Parts parts = checked_parts(tensors, rows, cols);
-    return {.names = {tensors.name("qweight"), tensors.name("qzeros"), tensors.name("scales")},
-            .type = integer_type_name("AWQ", kAwqBits, parts.group_size, cols)};
+    checked_parts(tensors, rows, cols);
+    return {tensors.name("qweight"), tensors.name("qzeros"), tensors.name("scales")};
   }
 
-  CodecMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                     std::size_t cols) const override {
+  StoredCodes codes(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                    std::size_t cols) const override {
     refuse_scaled_activation(checkpoint, module);
     const ModuleTensors tensors(checkpoint, module);
     const Parts parts = checked_parts(tensors, rows, cols);
@@ -103,7 +102,7 @@ class AwqReader : public CodecReader {
     groups.read_codes = [bytes = parts.codes.bytes, row_bytes, cols](std::size_t row, std::uint8_t* dst) {
       for (std::size_t c = 0; c < cols; ++c) dst[c] = awq_code(bytes.data() + c * row_bytes, row);
     };
-    return codec_matrix(std::move(groups));
+    return stored_codes("AWQ", std::move(groups));
   }
 
  private:

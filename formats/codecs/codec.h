@@ -19,15 +19,9 @@
 #include "files/json_reader.h"
 #include "files/safetensors/safetensors_writer.h"
 #include "formats/code_matrix.h"
-#include "formats/codec_matrix.h"
+#include "formats/stored_codes.h"
 
 namespace ballast::formats {
-
-/// The tensors of one matrix in a checkpoint.
-struct CodecTensors {
-  std::vector<std::string> names;
-  std::string type;  ///< "GPTQ int4-g128": the program's name, bits and columns of a group
-};
 
 /// Reads the matrices of one checkpoint. Immutable, thread-safe.
 class CodecReader {
@@ -41,14 +35,14 @@ class CodecReader {
   /// Precondition here and below: has() is true for the module.
   virtual std::size_t stored_rows(const files::Checkpoint& checkpoint, const std::string& module) const = 0;
 
-  /// Returns the tensors of a matrix [rows, cols] after a check of all names, types and shapes, which reads no values.
-  /// Throws Error.
-  virtual CodecTensors checked_tensors(const files::Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                                       std::size_t cols) const = 0;
+  /// Returns the names of the tensors of a matrix [rows, cols] after a check of all names, types and shapes, which
+  /// reads no values. Throws Error.
+  virtual std::vector<std::string> checked_tensors(const files::Checkpoint& checkpoint, const std::string& module,
+                                                   std::size_t rows, std::size_t cols) const = 0;
 
-  /// Returns the matrix after the same check. Throws Error, also for scales that are not finite.
-  virtual CodecMatrix matrix(const files::Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                             std::size_t cols) const = 0;
+  /// Returns the codes after the same check. Throws Error, also for scales that are not finite.
+  virtual StoredCodes codes(const files::Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                            std::size_t cols) const = 0;
 };
 
 /// A quantized matrix of a plan, which has no values yet.

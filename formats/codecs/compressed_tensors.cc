@@ -28,8 +28,11 @@ using nlohmann::json;
 constexpr int kByteBits = 8;
 constexpr std::uint8_t kMiddleOfByte = 128;
 
-constexpr Nvfp4Tensors kCompressedFloat4 = {
-    .codes = "weight_packed", .scales = "weight_scale", .matrix_scale = "weight_global_scale", .divides = true};
+constexpr Nvfp4Tensors kCompressedFloat4 = {.type = "compressed-tensors NVFP4",
+                                            .codes = "weight_packed",
+                                            .scales = "weight_scale",
+                                            .matrix_scale = "weight_global_scale",
+                                            .divides = true};
 
 /// The tensors of one matrix, after the checks.
 struct CompressedParts {
@@ -63,33 +66,31 @@ class CompressedTensorsReader : public CodecReader {
     return axis_size(checkpoint.tensor(checkpoint.contains(packed) ? packed : module + ".weight"), 0);
   }
 
-  CodecTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                               std::size_t cols) const override {
+  std::vector<std::string> checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                                           std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
-    if (is_float4(tensors)) {
-      return {.names = check_nvfp4(tensors, kCompressedFloat4, rows, cols), .type = "compressed-tensors NVFP4"};
-    }
+    if (is_float4(tensors)) return check_nvfp4(tensors, kCompressedFloat4, rows, cols);
     if (is_float8(tensors)) {
       const WeightScheme scheme = float8_scheme(tensors);
-      check_float8(tensors, "weight_scale", rows, cols, scheme.block ? &*scheme.block : nullptr);
-      return {.names = {tensors.name("weight"), tensors.name("weight_scale")}, .type = "compressed-tensors FP8"};
+      return check_float8(tensors, "weight_scale", rows, cols, scheme.block ? &*scheme.block : nullptr);
     }
     const CompressedParts parts = checked_parts(tensors, rows, cols);
-    CodecTensors found{.names = {tensors.name(parts.packed ? "weight_packed" : "weight"), tensors.name("weight_scale")},
-                       .type = integer_type_name("compressed-tensors", parts.bits(), parts.group_size(cols), cols)};
-    if (parts.packed) found.names.push_back(tensors.name("weight_shape"));
-    if (parts.zeros) found.names.push_back(tensors.name("weight_zero_point"));
-    if (parts.column_group) found.names.push_back(tensors.name("weight_g_idx"));
-    return found;
+    std::vector<std::string> names = {tensors.name(parts.packed ? "weight_packed" : "weight"),
+                                      tensors.name("weight_scale")};
+    if (parts.packed) names.push_back(tensors.name("weight_shape"));
+    if (parts.zeros) names.push_back(tensors.name("weight_zero_point"));
+    if (parts.column_group) names.push_back(tensors.name("weight_g_idx"));
+    return names;
   }
 
-  CodecMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                     std::size_t cols) const override {
+  StoredCodes codes(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                    std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
-    if (is_float4(tensors)) return nvfp4_matrix(tensors, kCompressedFloat4, rows, cols);
+    if (is_float4(tensors)) return nvfp4_codes(tensors, kCompressedFloat4, rows, cols);
     if (is_float8(tensors)) {
       const WeightScheme scheme = float8_scheme(tensors);
-      return float8_matrix(tensors, "weight_scale", rows, cols, scheme.block ? &*scheme.block : nullptr);
+      return float8_codes("compressed-tensors FP8", tensors, "weight_scale", rows, cols,
+                          scheme.block ? &*scheme.block : nullptr);
     }
     const CompressedParts parts = checked_parts(tensors, rows, cols);
     if (parts.packed) check_shape_values(tensors, rows, cols);
@@ -103,7 +104,7 @@ class CompressedTensorsReader : public CodecReader {
     groups.column_group = column_groups(tensors, parts, cols);
     groups.zeros = zeros_of(tensors, parts, rows);
     groups.read_codes = code_reader(parts, cols);
-    return codec_matrix(std::move(groups));
+    return stored_codes("compressed-tensors", std::move(groups));
   }
 
  private:

@@ -60,26 +60,28 @@ float float8_value(std::uint8_t code) {
   return sign * std::ldexp(static_cast<float>(significand), (subnormal ? 1 : exponent) - kBias - kMantissaBits);
 }
 
-void check_float8(const ModuleTensors& tensors, std::string_view scale_part, std::size_t rows, std::size_t cols,
-                  const ScaleBlock* block) {
+std::vector<std::string> check_float8(const ModuleTensors& tensors, std::string_view scale_part, std::size_t rows,
+                                      std::size_t cols, const ScaleBlock* block) {
   float8_parts(tensors, scale_part, rows, cols, block);
+  return {tensors.name("weight"), tensors.name(scale_part)};
 }
 
-CodecMatrix float8_matrix(const ModuleTensors& tensors, std::string_view scale_part, std::size_t rows, std::size_t cols,
-                          const ScaleBlock* block) {
+StoredCodes float8_codes(const std::string& type, const ModuleTensors& tensors, std::string_view scale_part,
+                         std::size_t rows, std::size_t cols, const ScaleBlock* block) {
   const Float8Parts parts = float8_parts(tensors, scale_part, rows, cols, block);
   auto scales = std::make_shared<const std::vector<float>>(tensors.floats(scale_part, parts.scales));
-  CodecMatrix matrix;
-  matrix.decode_row = [bytes = parts.codes.bytes, scales = std::move(scales), shared = parts.block, cols](
-                          std::size_t row, float* dst) {
+  StoredCodes codes;
+  codes.type = type;
+  codes.decode_row = [bytes = parts.codes.bytes, scales = std::move(scales), shared = parts.block, cols](
+                         std::size_t row, float* dst) {
     static const std::array<float, 256> kValues = float8_table();
     const float* row_scales = scales->data() + row / shared.rows * round_up_division(cols, shared.cols);
-    const std::byte* codes = bytes.data() + row * cols;
+    const std::byte* row_codes = bytes.data() + row * cols;
     for (std::size_t c = 0; c < cols; ++c) {
-      dst[c] = kValues[std::to_integer<std::size_t>(codes[c])] * row_scales[c / shared.cols];
+      dst[c] = kValues[std::to_integer<std::size_t>(row_codes[c])] * row_scales[c / shared.cols];
     }
   };
-  return matrix;
+  return codes;
 }
 
 }  // namespace ballast::formats

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/codecs/codec.h"
 #include "formats/codecs/module_tensors.h"
@@ -24,14 +26,14 @@ struct ScaleBlock {
 float float8_value(std::uint8_t code);
 
 /// Checks the types and shapes of `weight` and of its scales, in the tensor `scale_part`: one scale, one per row or, if
-/// `block` is set, one per block. Throws Error.
-void check_float8(const ModuleTensors& tensors, std::string_view scale_part, std::size_t rows, std::size_t cols,
-                  const ScaleBlock* block);
+/// `block` is set, one per block. Returns the names of both. Throws Error.
+std::vector<std::string> check_float8(const ModuleTensors& tensors, std::string_view scale_part, std::size_t rows,
+                                      std::size_t cols, const ScaleBlock* block);
 
-/// Returns the matrix (w = value * scale), which must have passed check_float8(). Kernels cannot multiply these codes,
-/// so it is always decoded.
-CodecMatrix float8_matrix(const ModuleTensors& tensors, std::string_view scale_part, std::size_t rows, std::size_t cols,
-                          const ScaleBlock* block);
+/// Returns the codes of a matrix (w = value * scale), which must have passed check_float8(). Kernels cannot multiply
+/// these codes, so it is always decoded.
+StoredCodes float8_codes(const std::string& type, const ModuleTensors& tensors, std::string_view scale_part,
+                         std::size_t rows, std::size_t cols, const ScaleBlock* block);
 
 }  // namespace ballast::formats
 

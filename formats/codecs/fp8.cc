@@ -34,17 +34,16 @@ class Fp8Reader : public CodecReader {
     return axis_size(checkpoint.tensor(module + ".weight"), 0);
   }
 
-  CodecTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                               std::size_t cols) const override {
+  std::vector<std::string> checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                                           std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
-    check_float8(tensors, scale_part(tensors), rows, cols, block());
-    return {.names = {tensors.name("weight"), tensors.name(scale_part(tensors))}, .type = "FP8"};
+    return check_float8(tensors, scale_part(tensors), rows, cols, block());
   }
 
-  CodecMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                     std::size_t cols) const override {
+  StoredCodes codes(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                    std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
-    return float8_matrix(tensors, scale_part(tensors), rows, cols, block());
+    return float8_codes("FP8", tensors, scale_part(tensors), rows, cols, block());
   }
 
  private:

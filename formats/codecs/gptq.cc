@@ -54,18 +54,17 @@ class GptqReader : public CodecReader {
     return axis_size(checkpoint.tensor(module + ".qweight"), 1);
   }
 
-  CodecTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                               std::size_t cols) const override {
+  std::vector<std::string> checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                                           std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
     const Parts parts = checked_parts(tensors, rows, cols);
-    CodecTensors found{.names = {tensors.name("qweight"), tensors.name("qzeros"), tensors.name("scales")},
-                       .type = integer_type_name("GPTQ", parts.bits, parts.group_size, cols)};
-    if (parts.column_group) found.names.push_back(tensors.name("g_idx"));
-    return found;
+    std::vector<std::string> names = {tensors.name("qweight"), tensors.name("qzeros"), tensors.name("scales")};
+    if (parts.column_group) names.push_back(tensors.name("g_idx"));
+    return names;
   }
 
-  CodecMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                     std::size_t cols) const override {
+  StoredCodes codes(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                    std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
     const Parts parts = checked_parts(tensors, rows, cols);
     const std::vector<float> scales = tensors.floats("scales", parts.scales);  // [groups][rows]
@@ -91,7 +90,7 @@ class GptqReader : public CodecReader {
       const std::byte* words = bytes.data() + row * sizeof(std::uint32_t);
       for (std::size_t c = 0; c < cols; ++c) dst[c] = static_cast<std::uint8_t>(code_at(words, rows, c, bits));
     };
-    return codec_matrix(std::move(groups));
+    return stored_codes("GPTQ", std::move(groups));
   }
 
  private:

@@ -38,16 +38,15 @@ class MlxReader : public CodecReader {
     return axis_size(checkpoint.tensor(module + ".weight"), 0);
   }
 
-  CodecTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                               std::size_t cols) const override {
+  std::vector<std::string> checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                                           std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
-    const Parts parts = checked_parts(tensors, rows, cols);
-    return {.names = {tensors.name("weight"), tensors.name("scales"), tensors.name("biases")},
-            .type = integer_type_name("MLX", parts.form.bits, parts.form.group_size, cols)};
+    checked_parts(tensors, rows, cols);
+    return {tensors.name("weight"), tensors.name("scales"), tensors.name("biases")};
   }
 
-  CodecMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                     std::size_t cols) const override {
+  StoredCodes codes(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                    std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
     const Parts parts = checked_parts(tensors, rows, cols);
     IntegerGroups groups;
@@ -63,7 +62,7 @@ class MlxReader : public CodecReader {
       const std::byte* words = bytes.data() + row * row_bytes;
       for (std::size_t c = 0; c < cols; ++c) dst[c] = static_cast<std::uint8_t>(code_at(words, 1, c, bits));
     };
-    return codec_matrix(std::move(groups));
+    return stored_codes("MLX", std::move(groups));
   }
 
  private:

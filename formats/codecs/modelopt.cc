@@ -19,8 +19,11 @@ using files::Checkpoint;
 constexpr std::array<std::string_view, 6> kReadAlgorithms = {
     "NVFP4", "W4A16_NVFP4", "NVFP4_AWQ", "FP8", "FP8_PER_CHANNEL_PER_TOKEN", "MIXED_PRECISION"};
 
-constexpr Nvfp4Tensors kModelOptFloat4 = {
-    .codes = "weight", .scales = "weight_scale", .matrix_scale = "weight_scale_2", .divides = false};
+constexpr Nvfp4Tensors kModelOptFloat4 = {.type = "ModelOpt NVFP4",
+                                          .codes = "weight",
+                                          .scales = "weight_scale",
+                                          .matrix_scale = "weight_scale_2",
+                                          .divides = false};
 
 class ModelOptReader : public CodecReader {
  public:
@@ -43,21 +46,18 @@ class ModelOptReader : public CodecReader {
     return axis_size(checkpoint.tensor(module + ".weight"), 0);
   }
 
-  CodecTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                               std::size_t cols) const override {
+  std::vector<std::string> checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                                           std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
-    if (is_float4(tensors)) {
-      return {.names = check_nvfp4(tensors, kModelOptFloat4, rows, cols), .type = "ModelOpt NVFP4"};
-    }
-    check_float8(tensors, "weight_scale", rows, cols, nullptr);
-    return {.names = {tensors.name("weight"), tensors.name("weight_scale")}, .type = "ModelOpt FP8"};
+    return is_float4(tensors) ? check_nvfp4(tensors, kModelOptFloat4, rows, cols)
+                              : check_float8(tensors, "weight_scale", rows, cols, nullptr);
   }
 
-  CodecMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
-                     std::size_t cols) const override {
+  StoredCodes codes(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                    std::size_t cols) const override {
     const ModuleTensors tensors(checkpoint, module);
-    return is_float4(tensors) ? nvfp4_matrix(tensors, kModelOptFloat4, rows, cols)
-                              : float8_matrix(tensors, "weight_scale", rows, cols, nullptr);
+    return is_float4(tensors) ? nvfp4_codes(tensors, kModelOptFloat4, rows, cols)
+                              : float8_codes("ModelOpt FP8", tensors, "weight_scale", rows, cols, nullptr);
   }
 
  private:

@@ -59,10 +59,11 @@ std::vector<std::string> check_nvfp4(const ModuleTensors& tensors, const Nvfp4Te
   return {tensors.name(parts.codes), tensors.name(parts.scales), tensors.name(parts.matrix_scale)};
 }
 
-CodecMatrix nvfp4_matrix(const ModuleTensors& tensors, const Nvfp4Tensors& parts, std::size_t rows, std::size_t cols) {
+StoredCodes nvfp4_codes(const ModuleTensors& tensors, const Nvfp4Tensors& parts, std::size_t rows, std::size_t cols) {
   const Nvfp4Views views = nvfp4_views(tensors, parts, rows, cols);
-  CodecMatrix matrix;
-  matrix.decode_row = [codes = views.codes.bytes, scales = views.scales.bytes,
+  StoredCodes stored;
+  stored.type = parts.type;
+  stored.decode_row = [codes = views.codes.bytes, scales = views.scales.bytes,
                        table = group_scale_table(tensors, parts, views), cols](std::size_t row, float* dst) {
     const std::size_t groups = cols / kNvfp4Group;
     for (std::size_t group = row * groups; group < (row + 1) * groups; ++group) {
@@ -71,7 +72,7 @@ CodecMatrix nvfp4_matrix(const ModuleTensors& tensors, const Nvfp4Tensors& parts
       dst += kNvfp4Group;
     }
   };
-  return matrix;
+  return stored;
 }
 
 }  // namespace ballast::formats

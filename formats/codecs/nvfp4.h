@@ -16,6 +16,7 @@ inline constexpr std::size_t kNvfp4Group = 16;  ///< columns that share a scale
 
 /// A program's tensors of a matrix [rows, cols].
 struct Nvfp4Tensors {
+  std::string_view type;          ///< of StoredCodes
   std::string_view codes;         ///< U8 [rows, cols / 2], the lower half of a byte first
   std::string_view scales;        ///< F8_E4M3 [rows, cols / 16]
   std::string_view matrix_scale;  ///< F32, one value
@@ -26,9 +27,9 @@ struct Nvfp4Tensors {
 std::vector<std::string> check_nvfp4(const ModuleTensors& tensors, const Nvfp4Tensors& parts, std::size_t rows,
                                      std::size_t cols);
 
-/// Returns the matrix after the same check. Kernels have no scales of two such levels, so it is always decoded. Throws
+/// Returns the codes after the same check. Kernels have no scales of two such levels, so it is always decoded. Throws
 /// Error, also for scales that are no numbers.
-CodecMatrix nvfp4_matrix(const ModuleTensors& tensors, const Nvfp4Tensors& parts, std::size_t rows, std::size_t cols);
+StoredCodes nvfp4_codes(const ModuleTensors& tensors, const Nvfp4Tensors& parts, std::size_t rows, std::size_t cols);
 
 }  // namespace ballast::formats
 

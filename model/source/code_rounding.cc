@@ -29,14 +29,14 @@ double squares(std::span<const float> values) {
   return sum;
 }
 
-void add_steps(const kernels::CodeLayout& form, const kernels::QuantizedRow& row, SquaredSteps& steps) {
-  const kernels::FloatType type = form.bf16_scales ? kernels::FloatType::kBF16 : kernels::FloatType::kF16;
-  for (std::size_t group = 0; group < form.groups(); ++group) {
+void add_steps(const kernels::CodeLayout& layout, const kernels::QuantizedRow& row, SquaredSteps& steps) {
+  const kernels::FloatType type = layout.bf16_scales ? kernels::FloatType::kBF16 : kernels::FloatType::kF16;
+  for (std::size_t group = 0; group < layout.groups(); ++group) {
     float step = 0;
-    kernels::to_float(&row.scales[form.has_factors() ? group / form.groups_of_scale : group], type, 1, &step);
-    if (form.has_factors()) step *= static_cast<float>(row.factors[group]);
-    const std::size_t end = std::min(form.cols, (group + 1) * form.group_size);
-    for (std::size_t i = group * form.group_size; i < end; ++i) steps[row.codes[i]] += double{step} * double{step};
+    kernels::to_float(&row.scales[layout.has_factors() ? group / layout.groups_of_scale : group], type, 1, &step);
+    if (layout.has_factors()) step *= static_cast<float>(row.factors[group]);
+    const std::size_t end = std::min(layout.cols, (group + 1) * layout.group_size);
+    for (std::size_t i = group * layout.group_size; i < end; ++i) steps[row.codes[i]] += double{step} * double{step};
   }
 }
 
@@ -60,24 +60,25 @@ double even_error(const SquaredSteps& steps) {
 }
 
 /// Returns a matrix of the given rows alone.
-kernels::QuantizedMatrix sample(const StoredCodes& codes, const std::vector<std::size_t>& rows) {
-  kernels::CodeLayout form = codes.form;
-  form.rows = rows.size();
-  return {form, [&](std::size_t i, kernels::QuantizedRow& dst) { codes.read(rows[i], dst); }};
+kernels::QuantizedMatrix sample(const formats::StoredCodes& codes, const std::vector<std::size_t>& rows) {
+  kernels::CodeLayout layout = *codes.layout;
+  layout.rows = rows.size();
+  return {layout, [&](std::size_t i, kernels::QuantizedRow& dst) { codes.read_row(rows[i], dst); }};
 }
 
 void add_rounded(const ModelSource& source, Role role, std::size_t layer, std::size_t expert, RoundedBlocks& found) {
-  const std::optional<StoredCodes> codes = source.stored_codes(role, layer, expert);
+  const std::optional<formats::StoredCodes> codes = source.stored_codes(role, layer, expert);
   if (!codes || codes->exact) return;
   ++found.matrices;
   if (found.type.empty()) found.type = codes->type;
   found.file_bytes += source.stored_bytes(role, layer, expert);
-  const std::vector<std::size_t> rows = sampled_rows(codes->form.rows);
+  const kernels::CodeLayout& layout = *codes->layout;
+  const std::vector<std::size_t> rows = sampled_rows(layout.rows);
   const kernels::QuantizedMatrix matrix = sample(*codes, rows);
-  found.bytes += std::uint64_t{codes->form.rows} * (codes->form.cols + sizeof(std::uint16_t) * codes->form.groups());
-  std::vector<float> values(codes->form.cols), rounded(codes->form.cols);
+  found.bytes += std::uint64_t{layout.rows} * (layout.cols + sizeof(std::uint16_t) * layout.groups());
+  std::vector<float> values(layout.cols), rounded(layout.cols);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    codes->decode(rows[i], values.data());
+    codes->decode_row(rows[i], values.data());
     matrix.decode_row(i, rounded.data());
     for (std::size_t c = 0; c < values.size(); ++c) rounded[c] -= values[c];
     found.error += {squares(rounded), squares(values)};
@@ -109,16 +110,16 @@ std::vector<std::size_t> sampled_rows(std::size_t rows) {
   return sampled;
 }
 
-RelativeError estimated_rounding(const StoredCodes& codes) {
-  const std::vector<std::size_t> rows = sampled_rows(codes.form.rows);
+RelativeError estimated_rounding(const formats::StoredCodes& codes) {
+  const std::vector<std::size_t> rows = sampled_rows(codes.layout->rows);
   const kernels::QuantizedMatrix matrix = sample(codes, rows);
   SquaredSteps steps{};
   RelativeError result;
-  kernels::QuantizedRow row(codes.form);
-  std::vector<float> values(codes.form.cols);
+  kernels::QuantizedRow row(*codes.layout);
+  std::vector<float> values(codes.layout->cols);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    codes.read(rows[i], row);
-    add_steps(codes.form, row, steps);
+    codes.read_row(rows[i], row);
+    add_steps(*codes.layout, row, steps);
     matrix.decode_row(i, values.data());
     result.energy += squares(values);
   }

@@ -28,8 +28,8 @@ std::vector<std::size_t> sampled_rows(std::size_t rows);
 
 /// Estimates the error of the codes of a matrix against the unknown values that were rounded to them, which are assumed
 /// to be spread evenly between the values of neighbouring codes. Looks at an even sample of rows. Precondition: the
-/// codes are exact.
-RelativeError estimated_rounding(const StoredCodes& codes);
+/// codes have a layout and are exact.
+RelativeError estimated_rounding(const formats::StoredCodes& codes);
 
 /// Matrices in GGUF blocks whose values no layout of the kernels holds exactly: they are rounded a second time, to
 /// INT8.

@@ -18,6 +18,18 @@ namespace {
 /// When a matrix is repacked, its pages of the file are released each time this many bytes have been read.
 constexpr std::size_t kBytesHeldTwice = 1 << 20;
 
+/// Returns the codes of the matrix's own rows, out of all rows of its tensors.
+formats::StoredCodes codes_of_rows(const MatrixLocation& matrix, formats::StoredCodes codes) {
+  if (matrix.rows.empty()) return codes;
+  codes.read_row = [read = std::move(codes.read_row), rows = matrix.rows](std::size_t row, kernels::QuantizedRow& dst) {
+    return read(rows[row], dst);
+  };
+  codes.decode_row = [decode = std::move(codes.decode_row), rows = matrix.rows](std::size_t row, float* dst) {
+    decode(rows[row], dst);
+  };
+  return codes;
+}
+
 }  // namespace
 
 void LinearLoader::set_compute(const ComputeOptions& options) {
@@ -51,52 +63,40 @@ std::optional<Linear> LinearLoader::quantized_linear(Role role, std::size_t laye
   return linear;
 }
 
-std::optional<StoredCodes> LinearLoader::block_codes(const MatrixLocation& matrix, std::size_t rows,
-                                                     std::size_t cols) const {
+std::optional<formats::StoredCodes> LinearLoader::block_codes(const MatrixLocation& matrix, std::size_t rows,
+                                                              std::size_t cols) const {
   const TensorView view = locator_.checked_matrix(matrix, cols);
   if (dtype_info(view.dtype).block_elements == 1) return {};
-  const std::string type(dtype_info(view.dtype).name);
   const std::size_t row_bytes = view.bytes.size() / matrix.stored_rows;
-  const auto place = [order = matrix.rows](std::size_t row) { return order.empty() ? row : order[row]; };
-  const auto reader = [=](bool (*read)(DType, const std::byte*, kernels::QuantizedRow&)) {
-    return [=](std::size_t row, kernels::QuantizedRow& dst) {
-      const std::size_t rows_at_once = kBytesHeldTwice / row_bytes + 1;
-      const std::size_t stored_row = place(row);
-      const bool finite = read(view.dtype, view.bytes.data() + stored_row * row_bytes, dst);
-      if (stored_row >= rows_at_once && stored_row % rows_at_once == 0) {
-        files::release_pages(view.bytes.subspan((stored_row - rows_at_once) * row_bytes, rows_at_once * row_bytes));
-      }
-      return finite;
-    };
+  formats::StoredCodes codes;
+  codes.type = dtype_info(view.dtype).name;
+  codes.layout = files::quantized_form(view.dtype, rows, cols);
+  codes.exact = codes.layout.has_value();
+  if (!codes.exact) codes.layout = files::rounded_form(rows, cols);
+  codes.read_row = [=, read = codes.exact ? files::read_quantized_row : files::round_row](std::size_t row,
+                                                                                          kernels::QuantizedRow& dst) {
+    const std::size_t rows_at_once = kBytesHeldTwice / row_bytes + 1;
+    const bool finite = read(view.dtype, view.bytes.data() + row * row_bytes, dst);
+    if (row >= rows_at_once && row % rows_at_once == 0) {
+      files::release_pages(view.bytes.subspan((row - rows_at_once) * row_bytes, rows_at_once * row_bytes));
+    }
+    return finite;
   };
-  if (const auto form = files::quantized_form(view.dtype, rows, cols)) {
-    return StoredCodes{.type = type, .form = *form, .read = reader(files::read_quantized_row)};
-  }
-  const std::size_t blocks = cols / dtype_info(view.dtype).block_elements;
-  return StoredCodes{.type = type,
-                     .form = files::rounded_form(rows, cols),
-                     .exact = false,
-                     .read = reader(files::round_row),
-                     .decode = [=](std::size_t row, float* dst) {
-                       files::decode_ggml_blocks(view.dtype, view.bytes.data() + place(row) * row_bytes, blocks, dst);
-                     }};
+  codes.decode_row = [=, blocks = cols / dtype_info(view.dtype).block_elements](std::size_t row, float* dst) {
+    files::decode_ggml_blocks(view.dtype, view.bytes.data() + row * row_bytes, blocks, dst);
+  };
+  return codes_of_rows(matrix, std::move(codes));
 }
 
-std::optional<StoredCodes> LinearLoader::codec_codes(const MatrixLocation& matrix, std::size_t rows,
-                                                     std::size_t cols) const {
-  formats::CodecMatrix codes = locator_.codec_matrix(matrix, cols);
-  if (!codes.form) return {};
-  codes.form->rows = rows;
-  return StoredCodes{
-      .type = locator_.codec()->checked_tensors(locator_.checkpoint(), matrix.module, matrix.stored_rows, cols).type,
-      .form = *std::move(codes.form),
-      .read = [read = std::move(codes.read_row), order = matrix.rows](std::size_t row, kernels::QuantizedRow& dst) {
-        read(order.empty() ? row : order[row], dst);
-        return true;  // checked when the codec read its scales
-      }};
+std::optional<formats::StoredCodes> LinearLoader::codec_codes(const MatrixLocation& matrix, std::size_t rows,
+                                                              std::size_t cols) const {
+  formats::StoredCodes codes = locator_.codec_codes(matrix, cols);
+  if (!codes.layout) return {};
+  codes.layout->rows = rows;
+  return codes_of_rows(matrix, std::move(codes));
 }
 
-std::optional<StoredCodes> LinearLoader::stored_codes(Role role, std::size_t layer, std::size_t expert) const {
+std::optional<formats::StoredCodes> LinearLoader::stored_codes(Role role, std::size_t layer, std::size_t expert) const {
   const MatrixLocation matrix = locator_.stored(role, layer, expert);
   if (matrix.mxfp4 || !can_keep_codes(matrix, role)) return {};
   const auto [rows, cols] = matrix_shape(locator_.spec(), layer, role);
@@ -109,19 +109,19 @@ bool LinearLoader::can_keep_codes(const MatrixLocation& matrix, Role role) const
 
 std::optional<Linear> LinearLoader::linear_of_codes(Role role, std::size_t layer, std::size_t expert) const {
   if (code_activations_ == ActivationType::kFloat) return {};
-  const std::optional<StoredCodes> codes = stored_codes(role, layer, expert);
+  const std::optional<formats::StoredCodes> codes = stored_codes(role, layer, expert);
   // With INT16 activations, matrices whose values INT8 codes would round are multiplied in floats.
   if (!codes || (!codes->exact && code_activations_ == ActivationType::kInt16)) return {};
   std::atomic<bool> finite = true;
-  kernels::QuantizedMatrix matrix(codes->form, [&](std::size_t row, kernels::QuantizedRow& dst) {
-    if (!codes->read(row, dst)) finite = false;
+  kernels::QuantizedMatrix matrix(*codes->layout, [&](std::size_t row, kernels::QuantizedRow& dst) {
+    if (!codes->read_row(row, dst)) finite = false;
   });
   const MatrixLocation source = locator_.stored(role, layer, expert);
   if (!finite) {
     throw Error(locator_.context(source.weight()),
                 codes->exact ? "has scales that are not finite" : "has values that are not finite");
   }
-  for (const std::string& tensor : locator_.checked_tensors(source, codes->form.cols))
+  for (const std::string& tensor : locator_.checked_tensors(source, codes->layout->cols))
     locator_.checkpoint().release(tensor);
   Linear linear;
   linear.part = {role, expert};
@@ -180,10 +180,11 @@ void LinearLoader::add_module(Role role, std::size_t layer, std::size_t expert,
   const MatrixLocation matrix = locator_.stored(role, layer, expert);
   if (!matrix.foreign) return;
   const std::size_t cols = matrix_shape(locator_.spec(), layer, role).second;
-  modules[matrix.module] = {
-      .tensors = locator_.codec()->checked_tensors(locator_.checkpoint(), matrix.module, matrix.stored_rows, cols),
-      .weights = std::uint64_t{matrix.stored_rows} * cols,
-      .keeps_codes = locator_.codec_matrix(matrix, cols).form.has_value() && can_keep_codes(matrix, role)};
+  const formats::StoredCodes codes = locator_.codec_codes(matrix, cols);
+  modules[matrix.module] = {.type = codes.type,
+                            .tensors = locator_.checked_tensors(matrix, cols),
+                            .weights = std::uint64_t{matrix.stored_rows} * cols,
+                            .keeps_codes = codes.layout.has_value() && can_keep_codes(matrix, role)};
 }
 
 std::map<std::string, ForeignModule> LinearLoader::foreign_modules() const {

@@ -4,11 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ballast/activation_type.h"
 #include "ballast/compute_options.h"
@@ -20,20 +20,10 @@
 
 namespace ballast::model {
 
-/// Codes of a matrix, read row by row.
-struct StoredCodes {
-  std::string type;  ///< name of the stored type: "Q4_K", "GPTQ int4-g128"
-  kernels::CodeLayout form;
-  bool exact = true;  ///< false: no layout of the kernels holds the values exactly, and they are rounded to `form`
-
-  /// Writes a row and returns whether its values are finite. May be called from several threads.
-  std::function<bool(std::size_t row, kernels::QuantizedRow& dst)> read;
-  std::function<void(std::size_t row, float* dst)> decode{};  ///< writes the exact values; null where codes are exact
-};
-
 /// A module that another program quantized.
 struct ForeignModule {
-  formats::CodecTensors tensors;
+  std::string type;                  ///< "GPTQ int4-g128": the program's name, bits and columns of a group
+  std::vector<std::string> tensors;  ///< names; the first is that of the codes
   std::uint64_t weights = 0;
   bool keeps_codes = false;  ///< false: the matrix is decoded to floats, even when inputs are quantized
 };
@@ -50,7 +40,7 @@ class LinearLoader {
   Linear linear(Role role, std::size_t layer, std::size_t expert) const;
   std::unique_ptr<const formats::StoredQuantizedTensor> quantized_tensor(Role role, std::size_t layer,
                                                                          std::size_t expert) const;
-  std::optional<StoredCodes> stored_codes(Role role, std::size_t layer, std::size_t expert) const;
+  std::optional<formats::StoredCodes> stored_codes(Role role, std::size_t layer, std::size_t expert) const;
   std::map<std::string, ForeignModule> foreign_modules() const;
 
  private:
@@ -61,8 +51,10 @@ class LinearLoader {
 
   /// Return the codes of a matrix in GGUF blocks, or in another program's format, or nullopt if kernels cannot use
   /// them.
-  std::optional<StoredCodes> block_codes(const MatrixLocation& matrix, std::size_t rows, std::size_t cols) const;
-  std::optional<StoredCodes> codec_codes(const MatrixLocation& matrix, std::size_t rows, std::size_t cols) const;
+  std::optional<formats::StoredCodes> block_codes(const MatrixLocation& matrix, std::size_t rows,
+                                                  std::size_t cols) const;
+  std::optional<formats::StoredCodes> codec_codes(const MatrixLocation& matrix, std::size_t rows,
+                                                  std::size_t cols) const;
   bool can_keep_codes(const MatrixLocation& matrix, Role role) const;
 
   /// Returns a view of a matrix of floats that can be multiplied where it is in the file, or nullopt.

@@ -104,7 +104,7 @@ class ModelSource {
 
   /// Returns a matrix in the codes that another program rounded it to, as kernels multiply them; empty when it is plain
   /// or kernels cannot multiply its codes or their order. Valid as long as this. Throws Error.
-  std::optional<StoredCodes> stored_codes(Role role, std::size_t layer = 0, std::size_t expert = 0) const {
+  std::optional<formats::StoredCodes> stored_codes(Role role, std::size_t layer = 0, std::size_t expert = 0) const {
     return loader_.stored_codes(role, layer, expert);
   }
 

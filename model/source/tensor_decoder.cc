@@ -59,7 +59,7 @@ void TensorDecoder::multiply_by_vectors(Role role, std::size_t layer, std::size_
 }
 
 void TensorDecoder::decode_codec(const MatrixLocation& matrix, std::size_t cols, float* dst) const {
-  const formats::CodecMatrix codes = locator_.codec_matrix(matrix, cols);
+  const formats::StoredCodes codes = locator_.codec_codes(matrix, cols);
   std::size_t first_bad = matrix.stored_rows;
 #pragma omp parallel for schedule(static) reduction(min : first_bad)
   for (std::size_t row = 0; row < matrix.stored_rows; ++row) {

@@ -298,7 +298,7 @@ std::vector<std::string> TensorLocator::checked_tensors(const MatrixLocation& ma
     checked_matrix(matrix, cols);
     return {matrix.weight()};
   }
-  return codec_->checked_tensors(*checkpoint_, matrix.module, matrix.stored_rows, cols).names;
+  return codec_->checked_tensors(*checkpoint_, matrix.module, matrix.stored_rows, cols);
 }
 
 TensorView TensorLocator::checked_scales(const MatrixLocation& matrix, std::size_t cols) const {

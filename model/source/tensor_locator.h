@@ -68,9 +68,9 @@ class TensorLocator {
   /// Returns the names of the tensors of a matrix, without its bias, after a check of their shapes.
   std::vector<std::string> checked_tensors(const MatrixLocation& matrix, std::size_t cols) const;
 
-  /// Returns a matrix that another program quantized. Reads its scales. Precondition: matrix.foreign.
-  formats::CodecMatrix codec_matrix(const MatrixLocation& matrix, std::size_t cols) const {
-    return codec_->matrix(*checkpoint_, matrix.module, matrix.stored_rows, cols);
+  /// Returns the codes of a matrix that another program quantized. Reads its scales. Precondition: matrix.foreign.
+  formats::StoredCodes codec_codes(const MatrixLocation& matrix, std::size_t cols) const {
+    return codec_->codes(*checkpoint_, matrix.module, matrix.stored_rows, cols);
   }
 
   /// Vectors and factors that are multiplied into matrices as these are decoded.

@@ -30,7 +30,7 @@ void SecondRounding::add(const WorkingLinear& linear, const ModuleId& id) {
       second_ += {error * error, value * value};
     }
   }
-  const std::optional<model::StoredCodes> codes = source_.stored_codes(id.role, id.layer, id.expert);
+  const std::optional<formats::StoredCodes> codes = source_.stored_codes(id.role, id.layer, id.expert);
   if (codes && first_type_.empty()) first_type_ = codes->type;
   if (codes && codes->exact) {
     first_ += model::estimated_rounding(*codes);

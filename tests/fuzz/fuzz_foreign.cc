@@ -30,12 +30,12 @@ void read(std::string_view config_text, std::span<const std::byte> file) {
   if (!format->has(checkpoint, "m")) return;
   format->stored_rows(checkpoint, "m");
   format->checked_tensors(checkpoint, "m", kRows, kCols);
-  const CodecMatrix matrix = format->matrix(checkpoint, "m", kRows, kCols);
+  const StoredCodes codes = format->codes(checkpoint, "m", kRows, kCols);
   std::vector<float> decoded(kRows * kCols);
-  for (std::size_t row = 0; row < kRows; ++row) matrix.decode_row(row, decoded.data() + row * kCols);
+  for (std::size_t row = 0; row < kRows; ++row) codes.decode_row(row, decoded.data() + row * kCols);
   const bool finite = std::ranges::all_of(decoded, [](float value) { return std::isfinite(value); });
-  if (!matrix.form || !finite) return;
-  const kernels::QuantizedMatrix packed(*matrix.form, matrix.read_row);
+  if (!codes.layout || !finite) return;
+  const kernels::QuantizedMatrix packed(*codes.layout, codes.read_row);
   std::vector<float> values(kCols);
   for (std::size_t row = 0; row < kRows; ++row) {
     packed.decode_row(row, values.data());

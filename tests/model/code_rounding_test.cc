@@ -25,7 +25,7 @@ constexpr double kScale = 0.5;
 
 /// Normally distributed values, rounded to the nearest of some codes times kScale, and the actual error.
 struct RoundedValues {
-  StoredCodes codes;
+  formats::StoredCodes codes;
   RelativeError error;
 };
 
@@ -44,12 +44,13 @@ RoundedValues round_to(const std::vector<int>& values_of_codes, int bits, double
     const double difference = nearest * kScale - value;
     error += {difference * difference, value * value};
   }
-  StoredCodes codes;
-  codes.form.rows = kRows;
-  codes.form.cols = kCols;
-  codes.form.bits = bits;
-  codes.form.group_size = 32;
-  codes.read = [rounded](std::size_t row, kernels::QuantizedRow& dst) {
+  formats::StoredCodes codes;
+  codes.layout.emplace();
+  codes.layout->rows = kRows;
+  codes.layout->cols = kCols;
+  codes.layout->bits = bits;
+  codes.layout->group_size = 32;
+  codes.read_row = [rounded](std::size_t row, kernels::QuantizedRow& dst) {
     std::copy_n(rounded.data() + row * kCols, kCols, dst.codes.data());
     std::ranges::fill(dst.scales, kHalf);
     return true;

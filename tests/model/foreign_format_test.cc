@@ -94,7 +94,7 @@ TEST_CASE("a checkpoint of ModelOpt is recognized by hf_quant_config.json where 
   test::write_file(path / "hf_quant_config.json",
                    R"({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4", "group_size": 16}})");
   const ModelSource source(path);
-  CHECK(source.foreign_modules().at("model.layers.0.mlp.down_proj").tensors.type == "ModelOpt NVFP4");
+  CHECK(source.foreign_modules().at("model.layers.0.mlp.down_proj").type == "ModelOpt NVFP4");
   test::write_file(path / "hf_quant_config.json", R"({"quantization": {"quant_algo": "MXFP8"}})");
   CHECK(error_message([&] { const ModelSource other(path); }) ==
         Contains("hf_quant_config.json: quantization.quant_algo: 'MXFP8' is not read"));
@@ -148,8 +148,8 @@ TEST_CASE("modules of a foreign checkpoint are counted with all their weights an
   CHECK(modules.size() == 7);
   const ForeignModule& down = modules.at("model.layers.0.mlp.down_proj");
   CHECK(down.weights == 64 * 128);
-  CHECK(down.tensors.type == "GPTQ int3-g32");
-  CHECK(down.tensors.names.size() == 4);
+  CHECK(down.type == "GPTQ int3-g32");
+  CHECK(down.tensors.size() == 4);
   CHECK(down.keeps_codes);
   CHECK(source.stored_bytes(Role::kDown) == 64 * 128 * 3 / 8 + 4 * 64 * 3 / 8 + 4 * 64 * 2 + 128 * 4);
 }

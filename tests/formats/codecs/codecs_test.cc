@@ -108,10 +108,10 @@ TEST_CASE("matrices are read back to the last bit, in the tensors that were plan
         const auto reader = detect_codec(files::JsonReader(config, "config.json"));
         REQUIRE(reader->has(*checkpoint, kModule));
         CHECK(reader->stored_rows(*checkpoint, kModule) == kCodecRows);
-        CHECK(reader->checked_tensors(*checkpoint, kModule, kCodecRows, kCodecCols).names.size() ==
+        CHECK(reader->checked_tensors(*checkpoint, kModule, kCodecRows, kCodecCols).size() ==
               written.writer->tensors(plan, type).size());
-        const CodecMatrix stored = reader->matrix(*checkpoint, kModule, kCodecRows, kCodecCols);
-        CHECK(stored.form.has_value());
+        const StoredCodes stored = reader->codes(*checkpoint, kModule, kCodecRows, kCodecCols);
+        CHECK(stored.layout.has_value());
         const std::vector<float> expected = matrix.decoded();
         std::vector<float> row(kCodecCols);
         for (std::size_t r = 0; r < kCodecRows; ++r) {

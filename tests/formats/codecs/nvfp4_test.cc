@@ -101,8 +101,14 @@ nlohmann::json modelopt_settings() {
   return {{"quantization_config", {{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}}}};
 }
 
-/// Stores the matrix as a checkpoint and returns its values as the codec of `config` reads them.
-std::vector<float> read_matrix(const nlohmann::json& config, const Nvfp4Matrix& matrix) {
+struct ReadMatrix {
+  std::string type;
+  std::vector<std::string> tensors;
+  std::vector<float> values;
+};
+
+/// Stores the matrix as a checkpoint and returns what the codec of `config` reads.
+ReadMatrix read_matrix(const nlohmann::json& config, const Nvfp4Matrix& matrix) {
   const TemporaryDirectory directory;
   std::vector<files::TensorPlan> plans;
   for (const auto& [part, tensor] : matrix) {
@@ -119,19 +125,34 @@ std::vector<float> read_matrix(const nlohmann::json& config, const Nvfp4Matrix& 
   REQUIRE(reader != nullptr);
   REQUIRE(reader->has(*checkpoint, kNvfp4Module));
   CHECK(reader->stored_rows(*checkpoint, kNvfp4Module) == kNvfp4Rows);
-  const CodecTensors tensors = reader->checked_tensors(*checkpoint, kNvfp4Module, kNvfp4Rows, kNvfp4Cols);
-  CHECK(tensors.type.ends_with(" NVFP4"));
-  CHECK(tensors.names.size() == 3);
-  const CodecMatrix stored = reader->matrix(*checkpoint, kNvfp4Module, kNvfp4Rows, kNvfp4Cols);
-  CHECK(!stored.form);
-  std::vector<float> values(kNvfp4Rows * kNvfp4Cols);
-  for (std::size_t row = 0; row < kNvfp4Rows; ++row) stored.decode_row(row, values.data() + row * kNvfp4Cols);
-  return values;
+  const StoredCodes stored = reader->codes(*checkpoint, kNvfp4Module, kNvfp4Rows, kNvfp4Cols);
+  CHECK(!stored.layout);
+  ReadMatrix read = {.type = stored.type,
+                     .tensors = reader->checked_tensors(*checkpoint, kNvfp4Module, kNvfp4Rows, kNvfp4Cols),
+                     .values = std::vector<float>(kNvfp4Rows * kNvfp4Cols)};
+  for (std::size_t row = 0; row < kNvfp4Rows; ++row) stored.decode_row(row, read.values.data() + row * kNvfp4Cols);
+  return read;
 }
 
 TEST_CASE("NVFP4 has the values that were computed by hand, whether the matrix's scale divides or multiplies") {
-  CHECK(read_matrix(compressed_settings(), compressed_matrix()) == expected_values());
-  CHECK(read_matrix(modelopt_settings(), modelopt_matrix()) == expected_values());
+  const ReadMatrix compressed = read_matrix(compressed_settings(), compressed_matrix());
+  CHECK(compressed.type == "compressed-tensors NVFP4");
+  CHECK(compressed.tensors.size() == 3);
+  CHECK(compressed.values == expected_values());
+  const ReadMatrix modelopt = read_matrix(modelopt_settings(), modelopt_matrix());
+  CHECK(modelopt.type == "ModelOpt NVFP4");
+  CHECK(modelopt.tensors.size() == 3);
+  CHECK(modelopt.values == expected_values());
+}
+
+TEST_CASE("a matrix of 8-bit floats in a checkpoint of ModelOpt is read as FP8") {
+  nlohmann::json settings = modelopt_settings();
+  settings["quantization_config"]["quant_algo"] = "MIXED_PRECISION";
+  const ReadMatrix read = read_matrix(settings, {{"weight", {DType::kF8_E4M3, {2, 32}, Bytes(64, 0x45)}},
+                                                 {"weight_scale", {DType::kF32, {}, bytes_of(0.5F)}}});
+  CHECK(read.type == "ModelOpt FP8");
+  CHECK(read.tensors.size() == 2);
+  CHECK(read.values == std::vector<float>(64, 1.625F));
 }
 
 std::string refused(const nlohmann::json& config, Nvfp4Matrix matrix, const char* part, Nvfp4Tensor tensor) {

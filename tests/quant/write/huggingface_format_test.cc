@@ -83,7 +83,7 @@ TEST_CASE("with a size, matrices that are fused by servers have one format") {
     CHECK(fs::file_size(out / "model.safetensors") <= options.recipe.target_bytes);
     const model::ModelSource source(out);
     const auto type_of = [&](std::size_t layer, const char* module) {
-      return source.foreign_modules().at("model.layers." + std::to_string(layer) + "." + module).tensors.type;
+      return source.foreign_modules().at("model.layers." + std::to_string(layer) + "." + module).type;
     };
     for (std::size_t layer = 0; layer < 2; ++layer) {
       CHECK(type_of(layer, "self_attn.q_proj") == type_of(layer, "self_attn.k_proj"));
@@ -108,12 +108,12 @@ TEST_CASE("with a size, each matrix of an MLX checkpoint has its own bits and gr
   CHECK(config.at("quantization") == config.at("quantization_config"));
   const model::ModelSource source(directory / "out");
   const auto modules = source.foreign_modules();
-  CHECK(modules.at("model.layers.0.mlp.up_proj").tensors.type == "MLX int6-g32");
-  CHECK(modules.at("model.embed_tokens").tensors.type == "MLX int3-g32");
+  CHECK(modules.at("model.layers.0.mlp.up_proj").type == "MLX int6-g32");
+  CHECK(modules.at("model.embed_tokens").type == "MLX int3-g32");
   CHECK(!modules.contains("model.layers.0.mlp.gate_proj"));
   std::set<std::string> types;
   for (const auto& [name, module] : modules) {
-    types.insert(module.tensors.type);
+    types.insert(module.type);
     CHECK(module.keeps_codes);
   }
   CHECK(types.size() > 2);
