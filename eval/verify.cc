@@ -7,6 +7,7 @@
 #include "ballast/evaluate.h"
 #include "eval/scorer.h"
 #include "files/safetensors/safetensors_file.h"
+#include "formats/decode_floats.h"
 #include "kernels/logits.h"
 
 namespace ballast {
@@ -61,7 +62,7 @@ Expected read_expected(const std::filesystem::path& path, const ModelSpec& spec)
   }
   if (expected.ids.empty()) throw Error(path.string() + ": input_ids", "is empty");
   expected.values.resize(static_cast<std::size_t>(element_count(values.shape)));
-  files::decode_floats(values, path.string() + ": " + expected.name, expected.values.data());
+  formats::decode_floats(values, path.string() + ": " + expected.name, expected.values.data());
   file.check_whole();
   return expected;
 }

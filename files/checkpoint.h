@@ -3,7 +3,6 @@
 #define BALLAST_FILES_CHECKPOINT_H_
 
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -70,12 +69,6 @@ class Checkpoint {
 /// Opens a directory with config.json and model.safetensors (or model.safetensors.index.json and its shards), or a
 /// `.gguf` file. Throws Error.
 std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path);
-
-/// Decodes a floating or GGUF-quantized tensor to F32 exactly (F64 is rounded). `dst` holds element_count(view.shape)
-/// floats. Runs on all OpenMP threads. Throws Error(context, ...) for other types and for values that are not finite.
-/// For a tensor of many millions, `after_part` is called after each part but the last.
-void decode_floats(const TensorView& view, std::string_view context, float* dst,
-                   const std::function<void()>& after_part = {});
 
 }  // namespace ballast::files
 

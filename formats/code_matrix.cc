@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "files/gguf/ggml_blocks.h"
-#include "files/gguf/ggml_rows.h"
+#include "formats/blocks/ggml_blocks.h"
+#include "formats/blocks/ggml_rows.h"
 #include "formats/integer_groups.h"
 #include "formats/scale_codes.h"
 #include "kernels/matrix/bit_packing.h"
@@ -88,9 +88,8 @@ kernels::QuantizedMatrix packed_affine(const CodeMatrix& matrix) {
 
 kernels::QuantizedMatrix packed_blocks(const CodeMatrix& matrix) {
   const DType type = matrix.format.block_type;
-  return {*files::quantized_form(type, matrix.rows, matrix.cols), [&](std::size_t row, kernels::QuantizedRow& dst) {
-            files::read_quantized_row(type, std::as_bytes(std::span(matrix.codes)).data() + row * matrix.row_bytes(),
-                                      dst);
+  return {*block_layout(type, matrix.rows, matrix.cols), [&](std::size_t row, kernels::QuantizedRow& dst) {
+            read_quantized_row(type, std::as_bytes(std::span(matrix.codes)).data() + row * matrix.row_bytes(), dst);
           }};
 }
 
@@ -169,8 +168,7 @@ std::vector<float> CodeMatrix::decoded() const {
     const std::span<const std::byte> bytes = std::as_bytes(std::span(codes));
 #pragma omp parallel for
     for (std::size_t row = 0; row < rows; ++row) {
-      files::decode_ggml_blocks(format.block_type, bytes.data() + row * row_bytes(), blocks,
-                                values.data() + row * cols);
+      decode_ggml_blocks(format.block_type, bytes.data() + row * row_bytes(), blocks, values.data() + row * cols);
     }
     return values;
   }

@@ -20,11 +20,11 @@ using kernels::QuantizedRow;
 constexpr std::size_t kGroupColumns = 32;  ///< the most columns that share a minimum in the kernels: a block's
 
 bool survives(std::span<const float> values, FloatType type) {
-  constexpr std::size_t kChunk = 256;
-  std::array<std::uint16_t, kChunk> rounded{};
-  std::array<float, kChunk> back{};
-  for (std::size_t begin = 0; begin < values.size(); begin += kChunk) {
-    const std::span<const float> chunk = values.subspan(begin, std::min(kChunk, values.size() - begin));
+  constexpr std::size_t kValuesAtOnce = 256;
+  std::array<std::uint16_t, kValuesAtOnce> rounded{};
+  std::array<float, kValuesAtOnce> back{};
+  for (std::size_t begin = 0; begin < values.size(); begin += kValuesAtOnce) {
+    const std::span<const float> chunk = values.subspan(begin, std::min(kValuesAtOnce, values.size() - begin));
     kernels::from_float(chunk.data(), chunk.size(), type, rounded.data());
     kernels::to_float(rounded.data(), type, chunk.size(), back.data());
     if (!std::equal(chunk.begin(), chunk.end(), back.begin())) return false;
@@ -89,8 +89,9 @@ std::optional<CodeLayout> exact_layout(const IntegerGroups& groups) {
   if (groups.group_size % kGroupColumns != 0 && groups.groups() > 1) return {};
   const std::optional<FloatType> type = exact_type(groups);
   if (!type) return {};
-  using Offset = CodeLayout::Offset;
-  const Offset offset = has_offsets ? Offset::kMinimums : is_symmetric(groups) ? Offset::kMiddle : Offset::kZeros;
+  const auto offset = has_offsets            ? CodeLayout::Offset::kMinimums
+                      : is_symmetric(groups) ? CodeLayout::Offset::kMiddle
+                                             : CodeLayout::Offset::kZeros;
   return CodeLayout{.rows = groups.rows,
                     .cols = groups.cols,
                     .bits = bits,

@@ -17,7 +17,7 @@ ROOMS = ["ballast", "kernels", "files", "formats", "text", "model", "engine", "j
 
 # The folders of a room from left to right; "." is the room's own files. A room without a row has no order inside.
 FOLDERS = {
-    "formats": [".", "codecs"],
+    "formats": ["blocks", ".", "codecs"],
     "quant": ["recipes", "rounding", "block", "quantize", "passes", "measure", "write", "search", "conversion"],
     "serve": ["http", "scheduler", "page", "api", "service", "."],
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "formats/blocks/ggml_blocks.h"
+#include "formats/blocks/ggml_rows.h"
 #include "formats/float_type.h"
 
 namespace ballast::formats {
@@ -45,6 +47,23 @@ std::optional<WeightFormat> exact_blocks(const WeightFormat& format) {
     default:
       return {};
   }
+}
+
+StoredCodes block_codes(DType dtype, std::span<const std::byte> bytes, std::size_t rows, std::size_t cols) {
+  const DTypeInfo& info = dtype_info(dtype);
+  const std::size_t blocks = cols / info.block_elements;
+  const auto row_at = [bytes, row_bytes = blocks * info.block_bytes](std::size_t row) {
+    return bytes.data() + row * row_bytes;
+  };
+  StoredCodes codes;
+  codes.type = info.name;
+  codes.layout = block_layout(dtype, rows, cols);
+  codes.exact = codes.layout.has_value();
+  if (!codes.exact) codes.layout = rounded_layout(rows, cols);
+  codes.read_row = [=, read = codes.exact ? read_quantized_row : round_row](
+                       std::size_t row, kernels::QuantizedRow& dst) { return read(dtype, row_at(row), dst); };
+  codes.decode_row = [=](std::size_t row, float* dst) { decode_ggml_blocks(dtype, row_at(row), blocks, dst); };
+  return codes;
 }
 
 DType gguf_dtype(const WeightFormat& format) {

@@ -1,14 +1,16 @@
-// The codec of a GGUF's blocks: which formats its tensors have. `files/gguf/` has the bytes of a block.
+// The codec of a GGUF's blocks: which formats its tensors have. `formats/blocks/` has the bytes of a block.
 #ifndef BALLAST_FORMATS_CODECS_GGUF_BLOCKS_H_
 #define BALLAST_FORMATS_CODECS_GGUF_BLOCKS_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "ballast/recipe.h"
 #include "ballast/tensor.h"
+#include "formats/stored_codes.h"
 
 namespace ballast::formats {
 
@@ -28,6 +30,10 @@ bool holds_blocks(const WeightFormat& format, std::size_t cols);
 /// Returns the blocks whose codes and scales hold a matrix of ballast's format exactly; nullopt where there is none:
 /// only symmetric codes of 4, 5 and 8 bits in groups of 32, 64 or 128 have such blocks.
 std::optional<WeightFormat> exact_blocks(const WeightFormat& format);
+
+/// Returns the codes of a matrix [rows, cols] in blocks, which are read from `bytes`. If kernels have no layout for the
+/// type, read_row rounds to INT8. Precondition: rows are whole blocks, and `bytes` holds all of them.
+StoredCodes block_codes(DType dtype, std::span<const std::byte> bytes, std::size_t rows, std::size_t cols);
 
 /// Returns the type of a GGUF's tensor that holds a matrix of this format.
 DType gguf_dtype(const WeightFormat& format);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ballast/error.h"
+#include "formats/decode_floats.h"
 
 namespace ballast::formats {
 
@@ -46,7 +47,7 @@ TensorView ModuleTensors::get_floats(std::string_view part, std::initializer_lis
 
 std::vector<float> ModuleTensors::floats(std::string_view part, const TensorView& view) const {
   std::vector<float> values(static_cast<std::size_t>(element_count(view.shape)));
-  files::decode_floats(view, checkpoint_.path().string() + ": " + name(part), values.data());
+  decode_floats(view, checkpoint_.path().string() + ": " + name(part), values.data());
   return values;
 }
 

@@ -7,6 +7,7 @@
 
 #include "ballast/error.h"
 #include "files/checkpoint.h"
+#include "formats/decode_floats.h"
 #include "model/arch/rope_config.h"
 
 namespace ballast::model {
@@ -27,7 +28,7 @@ json llama3_from_gguf(const files::GgufFile& file, double theta, std::size_t rot
     throw Error(context, "has shape " + shape_string(view.shape) + ", expected [" + std::to_string(rotated / 2) + "]");
   }
   std::vector<float> stored(rotated / 2);
-  files::decode_floats(view, context, stored.data());
+  formats::decode_floats(view, context, stored.data());
 
   RopeSpec guess;
   guess.scaling = RopeSpec::Scaling::kLlama3;
@@ -180,7 +181,7 @@ json layer_types_from_gguf(const GgufMetadata& metadata) {
 json list_from_gguf(const files::GgufFile& file, std::string_view tensor) {
   const TensorView view = file.tensor(tensor);
   std::vector<float> values(static_cast<std::size_t>(element_count(view.shape)));
-  files::decode_floats(view, file.path().string() + ": " + std::string(tensor), values.data());
+  formats::decode_floats(view, file.path().string() + ": " + std::string(tensor), values.data());
   return values;
 }
 

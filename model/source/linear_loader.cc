@@ -5,9 +5,8 @@
 #include <utility>
 
 #include "ballast/error.h"
-#include "files/gguf/ggml_blocks.h"
-#include "files/gguf/ggml_rows.h"
 #include "files/mapped_file.h"
+#include "formats/codecs/gguf_blocks.h"
 #include "formats/float_type.h"
 #include "model/block_structure.h"
 
@@ -68,22 +67,15 @@ std::optional<formats::StoredCodes> LinearLoader::block_codes(const MatrixLocati
   const TensorView view = locator_.checked_matrix(matrix, cols);
   if (dtype_info(view.dtype).block_elements == 1) return {};
   const std::size_t row_bytes = view.bytes.size() / matrix.stored_rows;
-  formats::StoredCodes codes;
-  codes.type = dtype_info(view.dtype).name;
-  codes.layout = files::quantized_form(view.dtype, rows, cols);
-  codes.exact = codes.layout.has_value();
-  if (!codes.exact) codes.layout = files::rounded_form(rows, cols);
-  codes.read_row = [=, read = codes.exact ? files::read_quantized_row : files::round_row](std::size_t row,
-                                                                                          kernels::QuantizedRow& dst) {
+  formats::StoredCodes codes = formats::block_codes(view.dtype, view.bytes, matrix.stored_rows, cols);
+  codes.layout->rows = rows;
+  codes.read_row = [=, read = std::move(codes.read_row)](std::size_t row, kernels::QuantizedRow& dst) {
     const std::size_t rows_at_once = kBytesHeldTwice / row_bytes + 1;
-    const bool finite = read(view.dtype, view.bytes.data() + row * row_bytes, dst);
+    const bool finite = read(row, dst);
     if (row >= rows_at_once && row % rows_at_once == 0) {
       files::release_pages(view.bytes.subspan((row - rows_at_once) * row_bytes, rows_at_once * row_bytes));
     }
     return finite;
-  };
-  codes.decode_row = [=, blocks = cols / dtype_info(view.dtype).block_elements](std::size_t row, float* dst) {
-    files::decode_ggml_blocks(view.dtype, view.bytes.data() + row * row_bytes, blocks, dst);
   };
   return codes_of_rows(matrix, std::move(codes));
 }

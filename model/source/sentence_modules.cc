@@ -13,6 +13,7 @@
 #include "files/mapped_file.h"
 #include "files/safetensors/safetensors_file.h"
 #include "files/strict_json.h"
+#include "formats/decode_floats.h"
 
 namespace ballast::model {
 
@@ -112,7 +113,7 @@ std::vector<float> read_tensor(const files::SafetensorsFile& file, const char* n
                 "has shape " + shape_string(view.shape) + ", the module's config.json gives " + shape_string(shape));
   }
   std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
-  files::decode_floats(view, context, values.data());
+  formats::decode_floats(view, context, values.data());
   return values;
 }
 

@@ -5,6 +5,7 @@
 
 #include "ballast/error.h"
 #include "formats/codecs/mxfp4.h"
+#include "formats/decode_floats.h"
 #include "kernels/statistics.h"
 #include "model/arch/gguf_storage.h"
 #include "model/block_structure.h"
@@ -74,8 +75,8 @@ std::vector<float> TensorDecoder::bias(Role role, std::size_t layer, std::size_t
   if (!has_bias(locator_.spec(), layer, role)) return {};
   const MatrixLocation matrix = locator_.stored(role, layer, expert);
   std::vector<float> values(matrix.stored_rows);
-  files::decode_floats(locator_.checked_slice(matrix, matrix.bias(), {static_cast<std::int64_t>(matrix.stored_rows)}),
-                       locator_.context(matrix.bias()), values.data());
+  formats::decode_floats(locator_.checked_slice(matrix, matrix.bias(), {static_cast<std::int64_t>(matrix.stored_rows)}),
+                         locator_.context(matrix.bias()), values.data());
   multiply(locator_.stored_factor(role).bias, values);
   return own_rows(matrix, 1, std::move(values));
 }
@@ -91,8 +92,8 @@ FloatWeights TensorDecoder::float_weights(Role role, std::size_t layer, std::siz
                           all.data());
   } else {
     // The pages of a vocabulary are released as they are read: its values alone take as much memory as everything else.
-    files::decode_floats(view, locator_.context(matrix.weight()), all.data(),
-                         [&] { locator_.checkpoint().release(matrix.weight()); });
+    formats::decode_floats(view, locator_.context(matrix.weight()), all.data(),
+                           [&] { locator_.checkpoint().release(matrix.weight()); });
   }
   multiply(locator_.stored_factor(role).weights, all);
   FloatWeights weights{rows, cols, own_rows(matrix, cols, std::move(all))};
@@ -103,15 +104,15 @@ FloatWeights TensorDecoder::float_weights(Role role, std::size_t layer, std::siz
 std::vector<float> TensorDecoder::floats(const std::string& name, const Shape& shape) const {
   const TensorView view = locator_.checked_tensor(name, shape);
   std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
-  files::decode_floats(view, locator_.context(name), values.data());
+  formats::decode_floats(view, locator_.context(name), values.data());
   return values;
 }
 
 std::vector<float> TensorDecoder::vector(Role role, std::size_t layer) const {
   std::vector<float> values(matrix_shape(locator_.spec(), layer, role).second);
   const std::string name = locator_.vector_tensor(role, layer);
-  files::decode_floats(locator_.checked_vector(name, role, layer, values.size()), locator_.context(name),
-                       values.data());
+  formats::decode_floats(locator_.checked_vector(name, role, layer, values.size()), locator_.context(name),
+                         values.data());
   if (!locator_.layout().gguf) return values;
   decode_gguf_vector(role, locator_.context(name), values);
   const std::vector<std::size_t> order =
@@ -128,8 +129,8 @@ std::vector<float> TensorDecoder::gain(Role norm, std::size_t layer) const {
   std::vector<float> gains(size, 1.0F);
   float* next = gains.data();
   for (const std::string& tensor : tensors) {
-    files::decode_floats(locator_.checked_vector(tensor, norm, layer, size / tensors.size()), locator_.context(tensor),
-                         next);
+    formats::decode_floats(locator_.checked_vector(tensor, norm, layer, size / tensors.size()),
+                           locator_.context(tensor), next);
     next += size / tensors.size();
   }
   if (norm != Role::kQueryNorm && norm != Role::kKeyNorm) return gains;

@@ -6,6 +6,7 @@
 
 #include "files/checkpoint.h"
 #include "formats/code_matrix.h"
+#include "formats/decode_floats.h"
 #include "formats/float_type.h"
 #include "jobs/saved_arrays.h"
 #include "model/block_structure.h"
@@ -37,8 +38,8 @@ ConvertedModule restore_module(ModulePlan plan, jobs::SavedArraysReader& arrays)
     const std::span<const std::byte> bytes = arrays.next();
     arrays.check(bytes.size() == known.rows * known.cols * dtype_info(dtype).block_bytes);
     module.values.resize(known.rows * known.cols);
-    files::decode_floats({dtype, {static_cast<std::int64_t>(module.values.size())}, bytes}, "saved progress",
-                         module.values.data());
+    formats::decode_floats({dtype, {static_cast<std::int64_t>(module.values.size())}, bytes}, "saved progress",
+                           module.values.data());
   }
   module.bias.resize(bias_size(known));
   arrays.get(module.bias);

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "ballast/codebooks.h"
-#include "files/gguf/block_tables.h"
+#include "formats/blocks/block_tables.h"
 #include "quant/rounding/blocks/block_type.h"
 
 namespace ballast::quant {
@@ -45,7 +45,7 @@ QuantRange::QuantRange(const WeightFormat& format)
   qmax = type.qmax;
   symmetric_zero_point = type.zero_point;
   nearest = type.nearest;
-  count = nearest == nullptr ? qmax - qmin + 1 : static_cast<int>(files::kIq4Values.size());
+  count = nearest == nullptr ? qmax - qmin + 1 : static_cast<int>(formats::kIq4Values.size());
 }
 
 }  // namespace ballast::quant

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "files/gguf/ggml_row_writer.h"
-#include "files/gguf/ggml_rows.h"
+#include "formats/blocks/ggml_row_writer.h"
+#include "formats/blocks/ggml_rows.h"
 #include "formats/scale_codes.h"
 #include "kernels/matrix/bit_packing.h"
 #include "kernels/matrix/float_matrix.h"
@@ -35,14 +35,14 @@ std::vector<std::uint8_t> codebook_indices(std::span<const std::uint8_t> values,
 void store_blocks(std::span<const std::uint8_t> codes, const RowGrids& grids, std::size_t row,
                   formats::CodeMatrix& matrix) {
   const DType type = matrix.format.block_type;
-  kernels::QuantizedRow stored(*files::quantized_form(type, 1, matrix.cols));
+  kernels::QuantizedRow stored(*formats::block_layout(type, 1, matrix.cols));
   stored.codes.assign(codes.begin(), codes.end());
   stored.scales = grids.block_scales;
   stored.minimums = grids.block_minimums;
   stored.factors = grids.factors;
   stored.minimum_factors = grids.minimum_factors;
-  files::write_quantized_row(type, stored,
-                             std::as_writable_bytes(std::span(matrix.codes)).data() + row * matrix.row_bytes());
+  formats::write_quantized_row(type, stored,
+                               std::as_writable_bytes(std::span(matrix.codes)).data() + row * matrix.row_bytes());
 }
 
 /// Stores one 16-bit value for each of a row's groups, value(grid).

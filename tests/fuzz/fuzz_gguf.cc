@@ -7,6 +7,7 @@
 #include "files/checkpoint.h"
 #include "files/gguf/gguf_parser.h"
 #include "files/gguf/gguf_parts.h"
+#include "formats/decode_floats.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ballast;
@@ -27,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       // A block of 50 bytes holds 256 elements, so there are at most six times as many as bytes.
       std::vector<float> values(static_cast<std::size_t>(element_count(view.shape)));
       try {
-        files::decode_floats(view, name, values.data());
+        formats::decode_floats(view, name, values.data());
       } catch (const Error&) {  // integers, or values that are not finite
       }
     }

@@ -6,6 +6,7 @@
 
 #include "files/checkpoint.h"
 #include "files/safetensors/safetensors_file.h"
+#include "formats/decode_floats.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ballast;
@@ -15,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       // A tensor that passed the checks has no more elements than the file has bytes.
       std::vector<float> values(static_cast<std::size_t>(element_count(view.shape)));
       try {
-        files::decode_floats(view, name, values.data());
+        formats::decode_floats(view, name, values.data());
       } catch (const Error&) {  // integers, or values that are not finite
       }
     }

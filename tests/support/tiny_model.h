@@ -19,6 +19,7 @@
 #include "file_bytes.h"
 #include "files/checkpoint.h"
 #include "files/safetensors/safetensors_file.h"
+#include "formats/decode_floats.h"
 #include "temporary_directory.h"
 
 namespace ballast::test {
@@ -65,7 +66,7 @@ inline TinyModel read_model(const std::filesystem::path& directory) {
     Tensor& tensor = result.tensors[name];
     tensor.shape = view.shape;
     tensor.values.resize(static_cast<std::size_t>(element_count(view.shape)));
-    files::decode_floats(view, name, tensor.values.data());
+    formats::decode_floats(view, name, tensor.values.data());
   }
   return result;
 }

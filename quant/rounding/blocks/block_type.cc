@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "files/gguf/block_tables.h"
+#include "formats/blocks/block_tables.h"
 
 namespace ballast::quant {
 
@@ -11,9 +11,9 @@ namespace {
 
 constexpr int kMiddle = 128;  // of codes with a codebook
 
-constexpr NearestCodes kNearestIq4(files::kIq4Values, kMiddle);
-constexpr int kLowestIq4 = kMiddle + files::kIq4Values.front();
-constexpr int kHighestIq4 = kMiddle + files::kIq4Values.back();
+constexpr NearestCodes kNearestIq4(formats::kIq4Values, kMiddle);
+constexpr int kLowestIq4 = kMiddle + formats::kIq4Values.front();
+constexpr int kHighestIq4 = kMiddle + formats::kIq4Values.back();
 
 constexpr std::array<BlockType, 12> kBlockTypes{{
     {.dtype = DType::kQ8_0, .qmin = 1, .qmax = 255, .zero_point = 128},

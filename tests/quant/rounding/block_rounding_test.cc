@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "files/gguf/ggml_blocks.h"
+#include "formats/blocks/ggml_blocks.h"
 #include "quant/rounding/blocks/block_type.h"
 #include "quant/rounding/grids/grid_finder.h"
 #include "quant/rounding/rounding.h"
@@ -46,7 +46,7 @@ std::vector<float> decoded(const CodeMatrix& tensor) {
   std::vector<float> values(tensor.rows * tensor.cols);
   const DType type = tensor.format.block_type;
   const std::size_t count = values.size() / dtype_info(type).block_elements;
-  files::decode_ggml_blocks(type, std::as_bytes(std::span(tensor.codes)).data(), count, values.data());
+  formats::decode_ggml_blocks(type, std::as_bytes(std::span(tensor.codes)).data(), count, values.data());
   return values;
 }
 

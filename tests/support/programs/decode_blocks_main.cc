@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ballast/tensor.h"
-#include "files/gguf/ggml_blocks.h"
+#include "formats/blocks/ggml_blocks.h"
 
 namespace {
 
@@ -30,8 +30,8 @@ void run(int argc, char** argv) {
   const std::size_t blocks = input.size() / info.block_bytes;
   if (blocks * info.block_bytes != input.size()) throw Error("standard input", "not whole blocks");
   std::vector<float> values(blocks * info.block_elements);
-  ballast::files::decode_ggml_blocks(info.dtype, reinterpret_cast<const std::byte*>(input.data()), blocks,
-                                     values.data());
+  ballast::formats::decode_ggml_blocks(info.dtype, reinterpret_cast<const std::byte*>(input.data()), blocks,
+                                       values.data());
   std::cout.write(reinterpret_cast<const char*>(values.data()),
                   static_cast<std::streamsize>(values.size() * sizeof(float)));
 }

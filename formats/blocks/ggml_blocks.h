@@ -1,12 +1,12 @@
 // Decoders of GGUF's quantized blocks to floats.
-#ifndef BALLAST_FILES_GGUF_GGML_BLOCKS_H_
-#define BALLAST_FILES_GGUF_GGML_BLOCKS_H_
+#ifndef BALLAST_FORMATS_BLOCKS_GGML_BLOCKS_H_
+#define BALLAST_FORMATS_BLOCKS_GGML_BLOCKS_H_
 
 #include <cstddef>
 
 #include "ballast/tensor.h"
 
-namespace ballast::files {
+namespace ballast::formats {
 
 /// Decodes `blocks` consecutive blocks; dst holds blocks * dtype_info(dtype).block_elements floats. Exact: the products
 /// of a 16-bit scale, a 6-bit scale and a code fit a float's 24 bits; differences of two such products (Q2_K, Q4_K,
@@ -14,6 +14,6 @@ namespace ballast::files {
 /// llama.cpp names the fields).
 void decode_ggml_blocks(DType dtype, const std::byte* src, std::size_t blocks, float* dst);
 
-}  // namespace ballast::files
+}  // namespace ballast::formats
 
-#endif  // BALLAST_FILES_GGUF_GGML_BLOCKS_H_
+#endif  // BALLAST_FORMATS_BLOCKS_GGML_BLOCKS_H_

@@ -1,10 +1,10 @@
 // Decoders of GGUF's IQ types: blocks of 256 whose codes are points of a lattice (iq_grids.h).
-#ifndef BALLAST_FILES_GGUF_IQ_BLOCKS_H_
-#define BALLAST_FILES_GGUF_IQ_BLOCKS_H_
+#ifndef BALLAST_FORMATS_BLOCKS_IQ_BLOCKS_H_
+#define BALLAST_FORMATS_BLOCKS_IQ_BLOCKS_H_
 
 #include <cstdint>
 
-namespace ballast::files {
+namespace ballast::formats {
 
 /// Each function decodes one block to 256 floats.
 void decode_iq1_s(const std::uint8_t* src, float* dst);
@@ -15,6 +15,6 @@ void decode_iq2_s(const std::uint8_t* src, float* dst);
 void decode_iq3_xxs(const std::uint8_t* src, float* dst);
 void decode_iq3_s(const std::uint8_t* src, float* dst);
 
-}  // namespace ballast::files
+}  // namespace ballast::formats
 
-#endif  // BALLAST_FILES_GGUF_IQ_BLOCKS_H_
+#endif  // BALLAST_FORMATS_BLOCKS_IQ_BLOCKS_H_

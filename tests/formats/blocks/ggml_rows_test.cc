@@ -1,4 +1,4 @@
-#include "files/gguf/ggml_rows.h"
+#include "formats/blocks/ggml_rows.h"
 
 #include <doctest/doctest.h>
 
@@ -10,20 +10,20 @@
 #include <string>
 #include <vector>
 
-#include "files/gguf/ggml_blocks.h"
 #include "files/safetensors/safetensors_file.h"
+#include "formats/blocks/ggml_blocks.h"
 #include "kernels/matrix/quantized_matrix.h"
 
-namespace ballast::files {
+namespace ballast::formats {
 namespace {
 
 using Blocks = std::vector<std::byte>;
 
 /// Returns the golden blocks of a type whose scales are finite, one after the other.
-Blocks finite_blocks(const SafetensorsFile& golden, const DTypeInfo& info) {
+Blocks finite_blocks(const files::SafetensorsFile& golden, const DTypeInfo& info) {
   const TensorView& rows = golden.tensor(std::string(info.name));
   const auto row_bytes = static_cast<std::size_t>(rows.shape.back());  // a block and a hash
-  kernels::QuantizedRow scratch(*quantized_form(info.dtype, 1, info.block_elements));
+  kernels::QuantizedRow scratch(*block_layout(info.dtype, 1, info.block_elements));
   Blocks blocks;
   for (std::size_t begin = 0; begin < rows.bytes.size(); begin += row_bytes) {
     const std::span<const std::byte> block = rows.bytes.subspan(begin, info.block_bytes);
@@ -33,10 +33,10 @@ Blocks finite_blocks(const SafetensorsFile& golden, const DTypeInfo& info) {
 }
 
 TEST_CASE("kernels' matrices of GGUF blocks hold the blocks' values exactly") {
-  const SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
+  const files::SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
   std::size_t types = 0;
   for (const DTypeInfo& info : kDTypes) {
-    if (!quantized_form(info.dtype, 1, info.block_elements)) continue;
+    if (!block_layout(info.dtype, 1, info.block_elements)) continue;
     CAPTURE(info.name);
     ++types;
     const Blocks blocks = finite_blocks(golden, info);
@@ -46,7 +46,7 @@ TEST_CASE("kernels' matrices of GGUF blocks hold the blocks' values exactly") {
     decode_ggml_blocks(info.dtype, blocks.data(), count, expected.data());
     for (const std::size_t blocks_of_row : {std::size_t{1}, count}) {
       const std::size_t cols = blocks_of_row * info.block_elements;
-      const kernels::QuantizedMatrix matrix(*quantized_form(info.dtype, count / blocks_of_row, cols),
+      const kernels::QuantizedMatrix matrix(*block_layout(info.dtype, count / blocks_of_row, cols),
                                             [&](std::size_t row, kernels::QuantizedRow& dst) {
                                               const std::size_t begin = row * blocks_of_row * info.block_bytes;
                                               read_quantized_row(info.dtype, blocks.data() + begin, dst);
@@ -62,7 +62,7 @@ TEST_CASE("reading a row returns whether its scales and minimums are finite") {
   for (const DType dtype : {DType::kQ8_0, DType::kQ5_1, DType::kQ4_K, DType::kQ6_K}) {
     const DTypeInfo& info = dtype_info(dtype);
     CAPTURE(info.name);
-    kernels::QuantizedRow row(*quantized_form(dtype, 1, 2 * info.block_elements));
+    kernels::QuantizedRow row(*block_layout(dtype, 1, 2 * info.block_elements));
     Blocks blocks(2 * info.block_bytes);
     const auto read = [&] { return read_quantized_row(dtype, blocks.data(), row); };
     CHECK(read());
@@ -77,15 +77,15 @@ TEST_CASE("reading a row returns whether its scales and minimums are finite") {
 }
 
 TEST_CASE("blocks of any type are rounded to INT8 with an error of at most half a step, also for tiny values") {
-  const SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
+  const files::SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
   std::size_t types = 0;
   for (const DTypeInfo& info : kDTypes) {
-    if (info.block_elements == 1 || quantized_form(info.dtype, 1, info.block_elements)) continue;
+    if (info.block_elements == 1 || block_layout(info.dtype, 1, info.block_elements)) continue;
     CAPTURE(info.name);
     ++types;
     const TensorView& blocks = golden.tensor(std::string(info.name));
     const auto block_bytes = static_cast<std::size_t>(blocks.shape.back());  // a block and a hash
-    kernels::QuantizedRow row(rounded_form(1, info.block_elements));
+    kernels::QuantizedRow row(rounded_layout(1, info.block_elements));
     std::vector<float> expected(info.block_elements), decoded(info.block_elements);
     std::size_t finite = 0;
     for (std::size_t begin = 0; begin < blocks.bytes.size(); begin += block_bytes) {
@@ -96,7 +96,7 @@ TEST_CASE("blocks of any type are rounded to INT8 with an error of at most half 
       if (!all_finite) continue;
       ++finite;
       const kernels::QuantizedMatrix matrix(
-          rounded_form(1, info.block_elements),
+          rounded_layout(1, info.block_elements),
           [&](std::size_t, kernels::QuantizedRow& dst) { round_row(info.dtype, block, dst); });
       matrix.decode_row(0, decoded.data());
       for (std::size_t group = 0; group < info.block_elements; group += 32) {
@@ -113,10 +113,10 @@ TEST_CASE("blocks of any type are rounded to INT8 with an error of at most half 
 }
 
 TEST_CASE("floats and blocks of IQ grids have no layout of codes") {
-  CHECK(!quantized_form(DType::kF32, 1, 32));
-  CHECK(!quantized_form(DType::kF16, 1, 32));
-  CHECK(!quantized_form(DType::kIQ2_XXS, 1, 256));
+  CHECK(!block_layout(DType::kF32, 1, 32));
+  CHECK(!block_layout(DType::kF16, 1, 32));
+  CHECK(!block_layout(DType::kIQ2_XXS, 1, 256));
 }
 
 }  // namespace
-}  // namespace ballast::files
+}  // namespace ballast::formats

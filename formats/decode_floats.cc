@@ -1,26 +1,26 @@
+#include "formats/decode_floats.h"
+
 #include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <optional>
 #include <string>
 
-#include "files/checkpoint.h"
-#include "files/gguf/ggml_blocks.h"
+#include "formats/blocks/ggml_blocks.h"
 #include "kernels/matrix/float_matrix.h"
 #include "kernels/statistics.h"
 
-namespace ballast::files {
+namespace ballast::formats {
 namespace {
 
 // Elements that a thread decodes at once: whole blocks of every type, and few enough to be checked in cache.
-constexpr std::size_t kChunk = std::size_t{16} * 1024;
+constexpr std::size_t kDecodedAtOnce = std::size_t{16} * 1024;
 
 // Elements after which memory that was read may be released.
-constexpr std::size_t kPart = 1024 * kChunk;
+constexpr std::size_t kDecodedPart = 1024 * kDecodedAtOnce;
 
-std::optional<kernels::FloatType> float_type(DType dtype) {
+std::optional<kernels::FloatType> plain_type(DType dtype) {
   switch (dtype) {
     case DType::kF32:
       return kernels::FloatType::kF32;
@@ -56,7 +56,7 @@ std::string position_string(std::size_t index, const Shape& shape) {
 void decode_floats(const TensorView& view, std::string_view context, float* dst,
                    const std::function<void()>& after_part) {
   const DTypeInfo& info = dtype_info(view.dtype);
-  const std::optional<kernels::FloatType> type = float_type(view.dtype);
+  const std::optional<kernels::FloatType> type = plain_type(view.dtype);
   const bool blocks = info.block_elements > 1;
   if (!type && !blocks && view.dtype != DType::kF64) {
     throw Error(context, "holds " + std::string(info.name) + ", where floating values are expected");
@@ -65,11 +65,11 @@ void decode_floats(const TensorView& view, std::string_view context, float* dst,
   assert(view.bytes.size() == count / info.block_elements * info.block_bytes);
 
   std::size_t first_bad = count;
-  for (std::size_t part = 0; part < count; part += kPart) {
-    const std::size_t end = std::min(count, part + kPart);
+  for (std::size_t part = 0; part < count; part += kDecodedPart) {
+    const std::size_t end = std::min(count, part + kDecodedPart);
 #pragma omp parallel for schedule(static) reduction(min : first_bad)
-    for (std::size_t start = part; start < end; start += kChunk) {
-      const std::size_t chunk = std::min(kChunk, end - start);
+    for (std::size_t start = part; start < end; start += kDecodedAtOnce) {
+      const std::size_t chunk = std::min(kDecodedAtOnce, end - start);
       const std::byte* src = view.bytes.data() + start / info.block_elements * info.block_bytes;
       if (type) {
         kernels::to_float(src, *type, chunk, dst + start);
@@ -91,4 +91,4 @@ void decode_floats(const TensorView& view, std::string_view context, float* dst,
   }
 }
 
-}  // namespace ballast::files
+}  // namespace ballast::formats

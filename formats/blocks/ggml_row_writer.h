@@ -1,18 +1,18 @@
 // Writes rows of codes, scales and minimums as GGUF's quantized blocks: the inverse of ggml_rows.h.
-#ifndef BALLAST_FILES_GGUF_GGML_ROW_WRITER_H_
-#define BALLAST_FILES_GGUF_GGML_ROW_WRITER_H_
+#ifndef BALLAST_FORMATS_BLOCKS_GGML_ROW_WRITER_H_
+#define BALLAST_FORMATS_BLOCKS_GGML_ROW_WRITER_H_
 
 #include <cstddef>
 
 #include "ballast/tensor.h"
 #include "kernels/matrix/quantized_rows.h"
 
-namespace ballast::files {
+namespace ballast::formats {
 
-/// Writes one row with the layout of its type (quantized_form), so that read_quantized_row returns it. Preconditions:
+/// Writes one row with the layout of its type (block_layout), so that read_quantized_row returns it. Preconditions:
 /// the type is one of writable_block_types(); codes and factors are valid for it.
 void write_quantized_row(DType dtype, const kernels::QuantizedRow& row, std::byte* blocks);
 
-}  // namespace ballast::files
+}  // namespace ballast::formats
 
-#endif  // BALLAST_FILES_GGUF_GGML_ROW_WRITER_H_
+#endif  // BALLAST_FORMATS_BLOCKS_GGML_ROW_WRITER_H_

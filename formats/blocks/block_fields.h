@@ -1,13 +1,13 @@
 // Fields of GGUF's blocks, little-endian and unaligned.
-#ifndef BALLAST_FILES_GGUF_BLOCK_FIELDS_H_
-#define BALLAST_FILES_GGUF_BLOCK_FIELDS_H_
+#ifndef BALLAST_FORMATS_BLOCKS_BLOCK_FIELDS_H_
+#define BALLAST_FORMATS_BLOCKS_BLOCK_FIELDS_H_
 
 #include <cstdint>
 #include <cstring>
 
 #include "kernels/matrix/float_matrix.h"
 
-namespace ballast::files {
+namespace ballast::formats {
 
 inline std::uint16_t u16_at(const std::uint8_t* src) {
   std::uint16_t value = 0;
@@ -32,6 +32,6 @@ inline float to_f(int value) {
   return static_cast<float>(value);
 }
 
-}  // namespace ballast::files
+}  // namespace ballast::formats
 
-#endif  // BALLAST_FILES_GGUF_BLOCK_FIELDS_H_
+#endif  // BALLAST_FORMATS_BLOCKS_BLOCK_FIELDS_H_

@@ -1,15 +1,15 @@
-#include "files/gguf/ggml_blocks.h"
+#include "formats/blocks/ggml_blocks.h"
 
 #include <array>
 #include <cassert>
 #include <cmath>
 #include <cstdint>
 
-#include "files/gguf/block_fields.h"
-#include "files/gguf/block_tables.h"
-#include "files/gguf/iq_blocks.h"
+#include "formats/blocks/block_fields.h"
+#include "formats/blocks/block_tables.h"
+#include "formats/blocks/iq_blocks.h"
 
-namespace ballast::files {
+namespace ballast::formats {
 namespace {
 
 constexpr std::size_t kSmall = 32;  // elements of a Q*_0 or Q*_1 block
@@ -293,4 +293,4 @@ void decode_ggml_blocks(DType dtype, const std::byte* src, std::size_t blocks, f
   }
 }
 
-}  // namespace ballast::files
+}  // namespace ballast::formats

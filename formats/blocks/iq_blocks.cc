@@ -1,13 +1,13 @@
-#include "files/gguf/iq_blocks.h"
+#include "formats/blocks/iq_blocks.h"
 
 #include <array>
 #include <bit>
 #include <cstddef>
 
-#include "files/gguf/block_fields.h"
-#include "files/gguf/iq_grids.h"
+#include "formats/blocks/block_fields.h"
+#include "formats/blocks/iq_grids.h"
 
-namespace ballast::files {
+namespace ballast::formats {
 namespace {
 
 constexpr std::size_t kRuns = 8;  // of 32 elements in a block
@@ -129,4 +129,4 @@ void decode_iq3_s(const std::uint8_t* src, float* dst) {
   }
 }
 
-}  // namespace ballast::files
+}  // namespace ballast::formats

@@ -1,11 +1,11 @@
 // The codebooks of 4-bit codes in GGUF's blocks.
-#ifndef BALLAST_FILES_GGUF_BLOCK_TABLES_H_
-#define BALLAST_FILES_GGUF_BLOCK_TABLES_H_
+#ifndef BALLAST_FORMATS_BLOCKS_BLOCK_TABLES_H_
+#define BALLAST_FORMATS_BLOCKS_BLOCK_TABLES_H_
 
 #include <array>
 #include <cstdint>
 
-namespace ballast::files {
+namespace ballast::formats {
 
 /// The codebook of IQ4_NL and IQ4_XS.
 inline constexpr std::array<std::int8_t, 16> kIq4Values = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -14,6 +14,6 @@ inline constexpr std::array<std::int8_t, 16> kIq4Values = {-127, -104, -83, -65,
 /// The codebook of MXFP4 and NVFP4: twice the value of a 4-bit float (a sign, two bits of exponent, one of fraction).
 inline constexpr std::array<std::int8_t, 16> kTwiceE2M1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-}  // namespace ballast::files
+}  // namespace ballast::formats
 
-#endif  // BALLAST_FILES_GGUF_BLOCK_TABLES_H_
+#endif  // BALLAST_FORMATS_BLOCKS_BLOCK_TABLES_H_

@@ -1,3 +1,5 @@
+#include "formats/decode_floats.h"
+
 #include <doctest/doctest.h>
 #include <omp.h>
 
@@ -12,12 +14,11 @@
 
 #include "error_message.h"
 #include "file_bytes.h"
-#include "files/checkpoint.h"
-#include "files/gguf/ggml_blocks.h"
-#include "files/gguf/iq_grids.h"
 #include "files/safetensors/safetensors_file.h"
+#include "formats/blocks/ggml_blocks.h"
+#include "formats/blocks/iq_grids.h"
 
-namespace ballast::files {
+namespace ballast::formats {
 namespace {
 
 using test::error_message;
@@ -49,7 +50,7 @@ std::uint64_t hash_of_values(const std::vector<float>& values) {
 
 TEST_CASE("blocks of every GGUF type decode bit for bit as the gguf package does") {
   // Written by scripts/make_golden_ggml.py: each row is a block and the hash of its values.
-  const SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
+  const files::SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
   for (const DTypeInfo& info : kDTypes) {
     if (info.block_elements == 1) continue;
     CAPTURE(info.name);
@@ -77,7 +78,7 @@ std::uint64_t hash_of_grid(const Grid<kPoints, kElements>& grid) {
 }
 
 TEST_CASE("the lattices of the IQ types are those of the gguf package") {
-  const SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
+  const files::SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
   const auto expected = [&](const std::string& type) { return hash_at(golden.tensor(type + ".grid").bytes.data()); };
   CHECK(hash_of_grid(kIq1Grid) == expected("IQ1_S"));
   CHECK(hash_of_grid(kIq2XxsGrid) == expected("IQ2_XXS"));
@@ -162,4 +163,4 @@ TEST_CASE("a tensor without elements decodes to nothing") {
 }
 
 }  // namespace
-}  // namespace ballast::files
+}  // namespace ballast::formats

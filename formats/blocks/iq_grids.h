@@ -1,12 +1,12 @@
 // The lattices of GGUF's IQ types: the combinations of 4 or 8 values that codes can have.
-#ifndef BALLAST_FILES_GGUF_IQ_GRIDS_H_
-#define BALLAST_FILES_GGUF_IQ_GRIDS_H_
+#ifndef BALLAST_FORMATS_BLOCKS_IQ_GRIDS_H_
+#define BALLAST_FORMATS_BLOCKS_IQ_GRIDS_H_
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
-namespace ballast::files {
+namespace ballast::formats {
 
 template <std::size_t kPoints, std::size_t kElements>
 using Grid = std::array<std::array<std::int8_t, kElements>, kPoints>;
@@ -18,6 +18,6 @@ extern const Grid<1024, 8> kIq2SGrid;
 extern const Grid<256, 4> kIq3XxsGrid;
 extern const Grid<512, 4> kIq3SGrid;
 
-}  // namespace ballast::files
+}  // namespace ballast::formats
 
-#endif  // BALLAST_FILES_GGUF_IQ_GRIDS_H_
+#endif  // BALLAST_FORMATS_BLOCKS_IQ_GRIDS_H_

@@ -1,4 +1,4 @@
-#include "files/gguf/ggml_row_writer.h"
+#include "formats/blocks/ggml_row_writer.h"
 
 #include <doctest/doctest.h>
 
@@ -9,20 +9,20 @@
 #include <vector>
 
 #include "ballast/recipe.h"
-#include "files/gguf/ggml_rows.h"
 #include "files/safetensors/safetensors_file.h"
+#include "formats/blocks/ggml_rows.h"
 
-namespace ballast::files {
+namespace ballast::formats {
 namespace {
 
 TEST_CASE("blocks that were read are written back byte for byte") {
-  const SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
+  const files::SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
   for (const DType type : writable_block_types()) {
     const DTypeInfo& info = dtype_info(type);
     CAPTURE(info.name);
     const TensorView& rows = golden.tensor(std::string(info.name));
     const auto row_bytes = static_cast<std::size_t>(rows.shape.back());  // a block and a hash
-    kernels::QuantizedRow row(*quantized_form(info.dtype, 1, info.block_elements));
+    kernels::QuantizedRow row(*block_layout(info.dtype, 1, info.block_elements));
     std::vector<std::byte> written(info.block_bytes);
     std::size_t finite = 0;
     for (std::size_t begin = 0; begin < rows.bytes.size(); begin += row_bytes) {
@@ -37,19 +37,19 @@ TEST_CASE("blocks that were read are written back byte for byte") {
 }
 
 TEST_CASE("rows of several blocks are written block by block") {
-  const SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
+  const files::SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
   for (const DType dtype : writable_block_types()) {
     const DTypeInfo& info = dtype_info(dtype);
     CAPTURE(info.name);
     const TensorView& stored = golden.tensor(std::string(info.name));
-    kernels::QuantizedRow one(*quantized_form(dtype, 1, info.block_elements));
+    kernels::QuantizedRow one(*block_layout(dtype, 1, info.block_elements));
     std::vector<std::byte> blocks;
     for (std::size_t at = 0; blocks.size() < 3 * info.block_bytes;
          at += static_cast<std::size_t>(stored.shape.back())) {
       const std::span<const std::byte> block = stored.bytes.subspan(at, info.block_bytes);
       if (read_quantized_row(dtype, block.data(), one)) blocks.insert(blocks.end(), block.begin(), block.end());
     }
-    kernels::QuantizedRow row(*quantized_form(dtype, 1, 3 * info.block_elements));
+    kernels::QuantizedRow row(*block_layout(dtype, 1, 3 * info.block_elements));
     REQUIRE(read_quantized_row(dtype, blocks.data(), row));
     std::vector<std::byte> written(blocks.size());
     write_quantized_row(dtype, row, written.data());
@@ -58,4 +58,4 @@ TEST_CASE("rows of several blocks are written block by block") {
 }
 
 }  // namespace
-}  // namespace ballast::files
+}  // namespace ballast::formats

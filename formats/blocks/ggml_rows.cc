@@ -1,5 +1,5 @@
 // ggml_blocks.cc documents the bytes of a block.
-#include "files/gguf/ggml_rows.h"
+#include "formats/blocks/ggml_rows.h"
 
 #include <algorithm>
 #include <array>
@@ -11,11 +11,11 @@
 #include <span>
 #include <vector>
 
-#include "files/gguf/block_fields.h"
-#include "files/gguf/block_tables.h"
-#include "files/gguf/ggml_blocks.h"
+#include "formats/blocks/block_fields.h"
+#include "formats/blocks/block_tables.h"
+#include "formats/blocks/ggml_blocks.h"
 
-namespace ballast::files {
+namespace ballast::formats {
 namespace {
 
 using kernels::CodeLayout;
@@ -297,7 +297,7 @@ const BlockRows* find_rows(DType dtype) {
 
 }  // namespace
 
-std::optional<CodeLayout> quantized_form(DType dtype, std::size_t rows, std::size_t cols) {
+std::optional<CodeLayout> block_layout(DType dtype, std::size_t rows, std::size_t cols) {
   const BlockRows* found = find_rows(dtype);
   if (found == nullptr) return {};
   return CodeLayout{.rows = rows,
@@ -325,7 +325,7 @@ bool read_quantized_row(DType dtype, const std::byte* blocks, QuantizedRow& dst)
   return finite;
 }
 
-CodeLayout rounded_form(std::size_t rows, std::size_t cols) {
+CodeLayout rounded_layout(std::size_t rows, std::size_t cols) {
   // Uses BF16, because scales of weights with few bits may be too small for F16.
   return {.rows = rows,
           .cols = cols,
@@ -363,4 +363,4 @@ bool round_row(DType dtype, const std::byte* blocks, QuantizedRow& dst) {
   return true;
 }
 
-}  // namespace ballast::files
+}  // namespace ballast::formats

@@ -1,11 +1,11 @@
 // The lattices of GGUF's IQ types as sets of numbers. The format defines them; tests compare them with the gguf
 // package.
-#include "files/gguf/iq_grids.h"
+#include "formats/blocks/iq_grids.h"
 
 #include <bit>
 #include <cstddef>
 
-namespace ballast::files {
+namespace ballast::formats {
 namespace {
 
 // A point is a number whose digits, lowest first, are the indices of its elements' values. The points are in ascending
@@ -170,4 +170,4 @@ constinit const Grid<1024, 8> kIq2SGrid = points_of<1024, 8>(kIq2SSet, kIq2Value
 constinit const Grid<256, 4> kIq3XxsGrid = points_of<256, 4>(kIq3XxsSet, kIq3XxsValues);
 constinit const Grid<512, 4> kIq3SGrid = points_of<512, 4>(kIq3SSet, kIq3SValues);
 
-}  // namespace ballast::files
+}  // namespace ballast::formats

@@ -1,5 +1,5 @@
 // ggml_blocks.cc documents the bytes of a block; ggml_rows.cc reads the rows written here.
-#include "files/gguf/ggml_row_writer.h"
+#include "formats/blocks/ggml_row_writer.h"
 
 #include <algorithm>
 #include <array>
@@ -8,9 +8,9 @@
 #include <cstring>
 #include <span>
 
-#include "files/gguf/block_tables.h"
+#include "formats/blocks/block_tables.h"
 
-namespace ballast::files {
+namespace ballast::formats {
 namespace {
 
 using kernels::QuantizedRow;
@@ -213,4 +213,4 @@ void write_quantized_row(DType dtype, const QuantizedRow& row, std::byte* blocks
   }
 }
 
-}  // namespace ballast::files
+}  // namespace ballast::formats
