@@ -23,22 +23,31 @@ std::vector<int> special_tokens_in(std::string_view text, const Tokenizer& token
 
 }  // namespace
 
-CallMark::CallMark(std::string_view text, const Tokenizer& tokenizer) {
-  const auto add_text = [&](std::string_view part) {
-    for (const char byte : part) {
-      const bool is_space = byte == '\n';
-      elements_.push_back({.kind = is_space ? Element::Kind::kSpace : Element::Kind::kByte, .byte = byte});
-    }
-  };
+std::vector<MarkPart> split_mark(std::string_view text, const Tokenizer& tokenizer) {
+  std::vector<MarkPart> parts;
   for (const int id : special_tokens_in(text, tokenizer)) {
     const std::string token = tokenizer.token_bytes(id);
     const std::size_t begin = token.empty() ? std::string_view::npos : text.find(token);
     if (begin == std::string_view::npos) continue;  // one that the tokenizer adds to every text
-    add_text(text.substr(0, begin));
-    elements_.push_back({.kind = Element::Kind::kToken, .token = id});
+    if (begin > 0) parts.push_back({.text = std::string(text.substr(0, begin))});
+    parts.push_back({.token = id, .text = token});
     text.remove_prefix(begin + token.size());
   }
-  add_text(text);
+  if (!text.empty()) parts.push_back({.text = std::string(text)});
+  return parts;
+}
+
+CallMark::CallMark(std::string_view text, const Tokenizer& tokenizer) {
+  for (const MarkPart& part : split_mark(text, tokenizer)) {
+    if (part.token) {
+      elements_.push_back({.kind = Element::Kind::kToken, .token = *part.token});
+      continue;
+    }
+    for (const char byte : part.text) {
+      const bool is_space = byte == '\n' || byte == kUnwrittenSpace;
+      elements_.push_back({.kind = is_space ? Element::Kind::kSpace : Element::Kind::kByte, .byte = byte});
+    }
+  }
   while (!elements_.empty() && elements_.back().kind == Element::Kind::kSpace) elements_.pop_back();
 }
 

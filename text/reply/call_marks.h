@@ -24,8 +24,20 @@ struct Symbol {
   bool is_space() const { return is(' ') || is('\t') || is('\r') || is('\n'); }
 };
 
-/// Fixed text of a format. A line break in it is any white space, also none. Marks that are special tokens of the
-/// vocabulary match only as tokens.
+/// In fixed text a line break stands for any white space, also none, and this character, too: models' templates write a
+/// line break for the first, and nothing for the second.
+inline constexpr char kUnwrittenSpace = '\t';
+
+/// A part of fixed text: a special token, or text without any.
+struct MarkPart {
+  std::optional<int> token{};
+  std::string text{};
+};
+
+/// Splits fixed text at the vocabulary's special tokens.
+std::vector<MarkPart> split_mark(std::string_view text, const Tokenizer& tokenizer);
+
+/// Fixed text of a format. Marks that are special tokens of the vocabulary match only as tokens.
 class CallMark {
  public:
   CallMark(std::string_view text, const Tokenizer& tokenizer);

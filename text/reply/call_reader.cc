@@ -7,6 +7,8 @@
 namespace ballast::text {
 namespace {
 
+constexpr std::size_t kLongestId = 128;
+
 // The longest name that OpenAI's API allows is 64; offered names may be longer.
 constexpr std::size_t kLongestName = 128;
 
@@ -27,11 +29,14 @@ TokenizedCallSyntax::TokenizedCallSyntax(const CallSyntax& call_syntax, const To
     : syntax(call_syntax),
       first(existing_marks({syntax.first}, tokenizer)),
       after_name(existing_marks(syntax.after_name, tokenizer)),
+      after_name_or_id(after_name),
       after_arguments(existing_marks({syntax.after_arguments}, tokenizer)),
       between(existing_marks({syntax.next, syntax.close}, tokenizer)),
       next_is_first_between(!CallMark(syntax.next, tokenizer).empty()),
       gemma_quote(make_call_marks({R"(<|"|>)"}, tokenizer)),
-      parameters(syntax.parameters, tokenizer) {}
+      parameters(syntax.parameters, tokenizer) {
+  if (!syntax.before_id.empty()) after_name_or_id.emplace_back(syntax.before_id, tokenizer);
+}
 
 CallReader::CallReader(std::shared_ptr<const TokenizedCallSyntax> syntax, OfferedTools tools, std::string name)
     : syntax_(std::move(syntax)),
@@ -46,6 +51,8 @@ CallReader::Result CallReader::take(const Symbol& symbol, Output& output) {
   switch (state_) {
     case State::kName:
       return take_name(symbol, output);
+    case State::kId:
+      return take_id(symbol);
     case State::kArguments:
       return json_calls_ ? take_json_calls(symbol, output) : take_arguments(symbol, output);
     default:
@@ -119,9 +126,18 @@ CallReader::Result CallReader::take_name(const Symbol& symbol, Output& output) {
   if (syntax_->after_name.empty()) {
     begin_arguments();
   } else {
-    match(State::kAfterName, syntax_->after_name);
+    match(State::kAfterName, syntax_->after_name_or_id);
   }
   return take(symbol, output);
+}
+
+CallReader::Result CallReader::take_id(const Symbol& symbol) {
+  std::string id;
+  const bool ends = id_->take(symbol, id).has_value();
+  id_size_ += id.size();
+  if (id_size_ > kLongestId) return Result::kFailed;
+  if (ends) begin_arguments();
+  return Result::kMore;
 }
 
 CallReader::Result CallReader::take_arguments(const Symbol& symbol, Output& output) {
@@ -185,7 +201,13 @@ CallReader::Result CallReader::take_mark(const Symbol& symbol, Output& output) {
       return Result::kMore;
     case State::kAfterName:
       unread_.clear();
-      begin_arguments();
+      if (matcher_.matched() < syntax_->after_name.size()) {
+        begin_arguments();
+      } else {
+        state_ = State::kId;
+        id_.emplace(syntax_->after_name);
+        id_size_ = 0;
+      }
       return Result::kMore;
     case State::kAfterArguments:
       unread_.clear();

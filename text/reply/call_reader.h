@@ -22,6 +22,7 @@ struct TokenizedCallSyntax {
   CallSyntax syntax;
   CallMarks first;
   CallMarks after_name;
+  CallMarks after_name_or_id;  ///< after_name, and before_id if there is one
   CallMarks after_arguments;
   CallMarks between;  ///< CallSyntax::next and close, as far as there are any
   bool next_is_first_between = false;
@@ -64,7 +65,7 @@ class CallReader {
   const std::string& unread() const { return unread_; }
 
  private:
-  enum class State { kFirst, kName, kAfterName, kArguments, kAfterArguments, kBetween };
+  enum class State { kFirst, kName, kAfterName, kId, kArguments, kAfterArguments, kBetween };
 
   void match(State state, const CallMarks& marks);
   void begin_call();
@@ -73,6 +74,7 @@ class CallReader {
   Result end_call(Output& output);
   Result between_calls();
   Result take_name(const Symbol& symbol, Output& output);
+  Result take_id(const Symbol& symbol);
   Result take_arguments(const Symbol& symbol, Output& output);
   Result take_json_calls(const Symbol& symbol, Output& output);
   Result take_mark(const Symbol& symbol, Output& output);
@@ -82,6 +84,8 @@ class CallReader {
   State state_ = State::kFirst;
   CallMarkMatcher matcher_;
   std::string name_;
+  std::optional<CallTextReader> id_;
+  std::size_t id_size_ = 0;
   bool name_is_known_ = false;  ///< before `open`
   bool name_is_reported_ = false;
   bool has_called_ = false;

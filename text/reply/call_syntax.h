@@ -34,7 +34,8 @@ struct ParameterSyntax {
 
 /// A reply contains `open`, `first`, a call, for each further call `next` and the call, and `close`. A call is the
 /// tool's name, `after_name`, the arguments and `after_arguments`; with kJsonWithName and kJsonByName the arguments
-/// contain the name. In all texts a line break means any white space, also none.
+/// contain the name. In all texts a line break means any white space, also none, and so does a tab, in whose place
+/// templates write nothing.
 struct CallSyntax {
   std::string_view open{};    ///< a mark, after which what is no call is text
   bool open_is_call = false;  ///< `open` is the first byte of the call, in a format without marks
@@ -43,10 +44,12 @@ struct CallSyntax {
   std::string_view next{};   ///< empty: `open` begins another call
   std::string_view close{};  ///< may be missing at the end of a reply
   std::vector<std::string_view> after_name{};
+  std::string_view before_id{};  ///< some templates write a call's id between the name and after_name
   std::string_view after_arguments{};
   ParameterSyntax parameters{};
   std::string_view name_prefix{};  ///< before the name, and not a part of it
   bool numbers_names = false;      ///< ":0" after the name is not a part of it
+  bool writes_list = false;        ///< kJsonWithName: the template writes a list, also of one call
   bool offered_only = false;       ///< only a call of a tool that the request offers is one
   /// Before the name, and between name and arguments, as the model's template writes them: for kJsonWithName.
   std::string_view json_head = R"({"name": ")";

@@ -20,12 +20,12 @@ std::vector<ReplyMark> leading_thinking(std::string_view opening = "<think>", st
   return {{opening, {kBegin}, kThinking}, {closing, {kThinking}, kAnswer}};
 }
 
-ReplyFormat with_calls(ReplyFormat format) {
+void add_call_marks(ReplyFormat& format) {
   for (const CallSyntax& call : format.calls) {
     if (call.open.empty()) continue;  // a message's header begins it
+    if (std::ranges::find(format.marks, call.open, &ReplyMark::text) != format.marks.end()) continue;
     format.marks.push_back({call.open, call.open_is_call ? ReplyStates{kBegin} : kOutside, kCall});
   }
-  return format;
 }
 
 /// gpt-oss (github.com/openai/harmony): a reply is several messages, each in a channel or to a tool.
@@ -74,6 +74,7 @@ ReplyFormat command() {
                     {"<|END_TEXT|>", kAnywhere, kAnswer}},
           .calls = {{.open = "<|START_ACTION|>",
                      .close = "\n<|END_ACTION|>",
+                     .writes_list = true,
                      .json_head = R"({"tool_call_id": "0", "tool_name": ")",
                      .json_middle = R"(", "parameters": )"}}};
 }
@@ -83,11 +84,17 @@ ReplyFormat mistral() {
   return {.name = "mistral",
           .in_template = {{"[TOOL_CALLS]", "[ARGS]"}, {"[THINK]"}},
           .marks = {{"[THINK]", kOutside, kThinking}, {"[/THINK]", {kThinking}, kAnswer}},
-          .calls = {{.open = "[TOOL_CALLS]", .arguments = kJson, .after_name = {"[ARGS]"}}}};
+          .calls = {{.open = "[TOOL_CALLS]", .arguments = kJson, .after_name = {"[ARGS]"}, .before_id = "[CALL_ID]"},
+                    {.open = "[TOOL_CALLS]", .writes_list = true}}};
 }
 
+/// Mistral's earlier models.
 ReplyFormat mistral_list() {
-  return {.name = "mistral-list", .in_template = {{"[TOOL_CALLS]"}}, .calls = {{.open = "[TOOL_CALLS]"}}};
+  ReplyFormat format = mistral();
+  format.name = "mistral-list";
+  format.in_template = {{"[TOOL_CALLS]"}};
+  std::ranges::reverse(format.calls);
+  return format;
 }
 
 /// Llama 3.1 and later: JSON without a mark or after one, or Python.
@@ -96,26 +103,208 @@ ReplyFormat llama3() {
           .in_template = {{"<|start_header_id|>", R"("parameters": )"}, {"<|python_tag|>"}},
           .calls = {{.open = "{",
                      .open_is_call = true,
-                     .next = "\n;",
+                     .next = "\t;",
                      .offered_only = true,
                      .json_middle = R"(", "parameters": )"},
-                    {.open = "<|python_tag|>", .next = "\n;"},
+                    {.open = "<|python_tag|>", .next = "\t;"},
                     {.open = "[",
                      .open_is_call = true,
                      .arguments = kPython,
                      .first = "[",
-                     .next = "\n,",
-                     .close = "\n]",
+                     .next = "\t,",
+                     .close = "\t]",
                      .after_name = {"("},
                      .offered_only = true}}};
 }
 
+constexpr CallSyntax kHermesCall = {.open = "<tool_call>", .first = "\n", .after_arguments = "\n</tool_call>"};
+
 /// Qwen2.5, Qwen3, Hermes, Granite 4 and others.
 ReplyFormat hermes() {
-  return {.name = "hermes",
-          .in_template = {{"<tool_call>"}},
+  return {.name = "hermes", .in_template = {{"<tool_call>"}}, .marks = leading_thinking(), .calls = {kHermesCall}};
+}
+
+/// Qwen3-Coder, Qwen3.5, Nemotron 3, Step 3.5.
+ReplyFormat qwen3_coder() {
+  return {.name = "qwen3-coder",
+          .in_template = {{"<tool_call>", "<function="}},
           .marks = leading_thinking(),
-          .calls = {{.open = "<tool_call>", .after_arguments = "\n</tool_call>"}}};
+          .calls = {{.open = "<tool_call>",
+                     .arguments = kParameters,
+                     .first = "\n<function=",
+                     .after_name = {">"},
+                     .after_arguments = "\n</tool_call>",
+                     .parameters = {.open = "\n<parameter=",
+                                    .name_ends = {{">"}},
+                                    .close = "</parameter>",
+                                    .end = "\n</function>",
+                                    .own_lines = true}},
+                    kHermesCall}};
+}
+
+ReplyFormat seed() {
+  return {
+      .name = "seed",
+      .in_template = {{"<seed:tool_call>"}, {"<seed:think>"}},
+      .marks = leading_thinking("<seed:think>", "</seed:think>"),
+      .calls = {{.open = "<seed:tool_call>",
+                 .arguments = kParameters,
+                 .first = "\n<function=",
+                 .after_name = {">"},
+                 .after_arguments = "\n</seed:tool_call>",
+                 .parameters = {
+                     .open = "\n<parameter=", .name_ends = {{">"}}, .close = "</parameter>", .end = "\n</function>"}}}};
+}
+
+ReplyFormat minimax() {
+  return {.name = "minimax",
+          .in_template = {{"<minimax:tool_call>"}},
+          .marks = leading_thinking(),
+          .calls = {{.open = "<minimax:tool_call>",
+                     .arguments = kParameters,
+                     .first = "\n<invoke name=\"",
+                     .next = "\n<invoke name=\"",
+                     .close = "\n</minimax:tool_call>",
+                     .after_name = {"\">"},
+                     .parameters = {.open = "\n<parameter name=\"",
+                                    .name_ends = {{"\">"}},
+                                    .close = "</parameter>",
+                                    .end = "\n</invoke>"}}}};
+}
+
+constexpr std::string_view kGlmNameEnd = "</arg_key>\n<arg_value>";
+
+/// GLM 4.5 and later.
+ReplyFormat glm() {
+  return {.name = "glm",
+          .in_template = {{"<arg_key>"}},
+          .marks = leading_thinking(),
+          .calls = {{.open = "<tool_call>",
+                     .arguments = kParameters,
+                     .parameters = {.open = "\n<arg_key>",
+                                    .name_ends = {{kGlmNameEnd}},
+                                    .close = "</arg_value>",
+                                    .end = "\n</tool_call>"}}}};
+}
+
+ReplyFormat hunyuan3() {
+  return {.name = "hunyuan3",
+          .in_template = {{"<tool_sep>"}},
+          .marks = leading_thinking(),
+          .calls = {{.open = "<tool_calls>",
+                     .arguments = kParameters,
+                     .first = "\n<tool_call>",
+                     .next = "\n<tool_call>",
+                     .close = "\n</tool_calls>",
+                     .after_name = {"<tool_sep>"},
+                     .parameters = {.open = "\n<arg_key>",
+                                    .name_ends = {{kGlmNameEnd}},
+                                    .close = "</arg_value>",
+                                    .end = "\n</tool_call>"}}}};
+}
+
+ReplyFormat kimi() {
+  return {.name = "kimi",
+          .in_template = {{"<|tool_calls_section_begin|>"}},
+          .marks = leading_thinking(),
+          .calls = {{.open = "<|tool_calls_section_begin|>",
+                     .arguments = kJson,
+                     .first = "\t<|tool_call_begin|>",
+                     .next = "\t<|tool_call_begin|>",
+                     .close = "\t<|tool_calls_section_end|>",
+                     .after_name = {"\t<|tool_call_argument_begin|>"},
+                     .after_arguments = "\t<|tool_call_end|>",
+                     .name_prefix = "functions.",
+                     .numbers_names = true}}};
+}
+
+/// DeepSeek V3 and R1.
+ReplyFormat deepseek() {
+  return {.name = "deepseek",
+          .in_template = {{"<｜tool▁sep｜>", "```json"}},
+          .marks = leading_thinking(),
+          .calls = {{.open = "<｜tool▁calls▁begin｜>",
+                     .arguments = kJson,
+                     .first = "\t<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+                     .next = "\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+                     .close = "\t<｜tool▁calls▁end｜>",
+                     .after_name = {"\n```json\n"},
+                     .after_arguments = "\n```\t<｜tool▁call▁end｜>"}}};
+}
+
+ReplyFormat deepseek_v3_1() {
+  return {.name = "deepseek-v3.1",
+          .in_template = {{"<｜tool▁sep｜>"}},
+          .marks = leading_thinking(),
+          .calls = {{.open = "<｜tool▁calls▁begin｜>",
+                     .arguments = kJson,
+                     .first = "\t<｜tool▁call▁begin｜>",
+                     .next = "\t<｜tool▁call▁begin｜>",
+                     .close = "\t<｜tool▁calls▁end｜>",
+                     .after_name = {"<｜tool▁sep｜>"},
+                     .after_arguments = "\t<｜tool▁call▁end｜>"}}};
+}
+
+/// DeepSeek V3.2 and V4, which differ in the mark around all calls.
+ReplyFormat deepseek_dsml(std::string_view name, const TemplateTexts& in_template, std::string_view open,
+                          std::string_view close) {
+  constexpr std::string_view kInvoke = "\n<｜DSML｜invoke name=\"";
+  return {.name = name,
+          .in_template = {in_template},
+          .marks = leading_thinking(),
+          .calls = {{.open = open,
+                     .arguments = kParameters,
+                     .first = kInvoke,
+                     .next = kInvoke,
+                     .close = close,
+                     .after_name = {"\">"},
+                     .parameters = {.open = "\n<｜DSML｜parameter name=\"",
+                                    .name_ends = {{"\" string=\"true\">", true}, {"\" string=\"false\">", false}},
+                                    .close = "</｜DSML｜parameter>",
+                                    .end = "\n</｜DSML｜invoke>"}}}};
+}
+
+ReplyFormat lfm2() {
+  return {.name = "lfm2",
+          .in_template = {{"<|tool_call_start|>"}, {"<|tool_list_start|>"}, {"List of tools: ["}},
+          .marks = leading_thinking(),
+          .calls = {{.open = "<|tool_call_start|>",
+                     .arguments = kPython,
+                     .first = "\t[",
+                     .next = "\t,",
+                     .close = "\t]\t<|tool_call_end|>",
+                     .after_name = {"("}},
+                    {.open = "<|tool_call_start|>", .close = "\t<|tool_call_end|>", .writes_list = true}}};
+}
+
+/// JSON, one object or a list, after a mark.
+ReplyFormat marked_json(std::string_view name, std::vector<TemplateTexts> in_template, std::string_view open,
+                        std::string_view close = "", bool writes_list = true) {
+  return {.name = name,
+          .in_template = std::move(in_template),
+          .marks = leading_thinking(),
+          .calls = {{.open = open, .close = close, .writes_list = writes_list}}};
+}
+
+ReplyFormat apriel() {
+  return {.name = "apriel",
+          .in_template = {{"[BEGIN FINAL RESPONSE]"}},
+          .marks = leading_thinking("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),
+          .calls = {{.open = "<tool_calls>", .close = "\t</tool_calls>", .writes_list = true}}};
+}
+
+ReplyFormat apertus() {
+  return {.name = "apertus",
+          .in_template = {{"<|tools_prefix|>"}},
+          .marks = {{"<|inner_prefix|>", kOutside, kThinking}, {"<|inner_suffix|>", {kThinking}, kAnswer}},
+          .calls = {{.open = "<|tools_prefix|>", .arguments = kJsonByName, .close = "\t<|tools_suffix|>"}}};
+}
+
+ReplyFormat functionary() {
+  return {
+      .name = "functionary",
+      .in_template = {{"<function=", "</function>"}},
+      .calls = {{.open = "<function=", .arguments = kJson, .after_name = {">"}, .after_arguments = "\t</function>"}}};
 }
 
 bool in_vocabulary(const ReplyFormat& format, const Tokenizer& tokenizer) {
@@ -127,19 +316,43 @@ bool in_vocabulary(const ReplyFormat& format, const Tokenizer& tokenizer) {
 }  // namespace
 
 const std::vector<ReplyFormat>& reply_formats() {
-  static const std::vector<ReplyFormat> formats = {
-      {.name = "none"},
-      with_calls(harmony()),
-      with_calls(gemma()),
-      with_calls(command()),
-      with_calls(mistral()),
-      with_calls(mistral_list()),
-      {.name = "seed", .in_template = {{"<seed:think>"}}, .marks = leading_thinking("<seed:think>", "</seed:think>")},
-      with_calls(llama3()),
-      with_calls(hermes()),
-      {.name = "thought", .in_template = {{"<thought>"}}, .marks = leading_thinking("<thought>", "</thought>")},
-      {.name = "think", .in_template = {{"<think>"}, {"</think>"}}, .marks = leading_thinking()},
-  };
+  // Of several that a template may be in, the first one is its format: those with more particular texts come first.
+  static const std::vector<ReplyFormat> formats = [] {
+    std::vector<ReplyFormat> all = {
+        {.name = "none"},
+        harmony(),
+        gemma(),
+        command(),
+        mistral(),
+        mistral_list(),
+        kimi(),
+        deepseek(),
+        deepseek_v3_1(),
+        deepseek_dsml("deepseek-v3.2", {"｜DSML｜", "function_calls>"}, "<｜DSML｜function_calls>",
+                      "\n</｜DSML｜function_calls>"),
+        deepseek_dsml("deepseek-v4", {"｜DSML｜"}, "<｜DSML｜tool_calls>", "\n</｜DSML｜tool_calls>"),
+        minimax(),
+        seed(),
+        hunyuan3(),
+        glm(),
+        qwen3_coder(),
+        lfm2(),
+        apriel(),
+        marked_json("phi4", {{"<|/tool_call|>"}}, "<|tool_call|>", "\t<|/tool_call|>", false),
+        marked_json("granite", {{"<|tool_call|>"}}, "<|tool_call|>"),
+        marked_json("nemotron", {{"<TOOLCALL>"}}, "<TOOLCALL>", "\t</TOOLCALL>"),
+        marked_json("hunyuan", {{"<tool_calls>"}}, "<tool_calls>", "\t</tool_calls>"),
+        marked_json("gigachat", {{"<|function_call|>"}}, "<|function_call|>", "", false),
+        apertus(),
+        functionary(),
+        llama3(),
+        hermes(),
+        {.name = "thought", .in_template = {{"<thought>"}}, .marks = leading_thinking("<thought>", "</thought>")},
+        {.name = "think", .in_template = {{"<think>"}, {"</think>"}}, .marks = leading_thinking()},
+    };
+    for (ReplyFormat& format : all) add_call_marks(format);
+    return all;
+  }();
   return formats;
 }
 

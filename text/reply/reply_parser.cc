@@ -258,6 +258,10 @@ void ReplyParser::begin_calls(std::size_t syntax, std::string_view written, std:
   state_ = kCall;
   has_mark_ = true;
   call_text_ = written;
+  before_calls_ = written;
+  syntax_ = syntax;
+  is_certain_ = false;
+  tried_.clear();
   calls_.emplace(call_syntaxes_[syntax], tools_, std::move(name));
 }
 
@@ -267,6 +271,9 @@ void ReplyParser::take_symbol(const Symbol& symbol, std::vector<ReplyPiece>& pie
   const bool is_read = result == CallReader::Result::kMore || result == CallReader::Result::kEnded;
   if (is_read && symbol.is_byte()) call_text_ += symbol.text;
   show_call(output, pieces);
+  is_certain_ = is_certain_ || call_is_reported_ || output.completed;
+  if (result == CallReader::Result::kFailed && try_next_syntax(symbol, pieces)) return;
+  if (!is_certain_) tried_.push_back(symbol);
   if (result == CallReader::Result::kMore) return;
   if (result == CallReader::Result::kEnded) return end_calls();
   const std::string unread = calls_->unread();
@@ -279,6 +286,28 @@ void ReplyParser::take_symbol(const Symbol& symbol, std::vector<ReplyPiece>& pie
   if (symbol.is_byte()) return;  // the caller goes on with the waiting text
   drain(pieces);
   push_special(symbol.token, symbol.text, pieces);
+}
+
+/// Reads the calls again in another syntax with the same mark, if the format has one and nothing has been reported.
+bool ReplyParser::try_next_syntax(const Symbol& symbol, std::vector<ReplyPiece>& pieces) {
+  if (is_certain_) return false;
+  const std::string_view open = format_->calls[syntax_].open;
+  std::size_t next = syntax_ + 1;
+  while (next < format_->calls.size() && format_->calls[next].open != open) ++next;
+  if (next >= format_->calls.size()) return false;
+  std::vector<Symbol> symbols = std::exchange(tried_, {});
+  symbols.push_back(symbol);
+  const std::string later = std::exchange(waiting_, {});
+  begin_calls(next, std::exchange(before_calls_, {}));
+  for (const Symbol& each : symbols) {
+    if (each.is_byte()) {
+      push(each.text, pieces);
+    } else {
+      push_special(each.token, each.text, pieces);
+    }
+  }
+  waiting_ += later;
+  return true;
 }
 
 void ReplyParser::show_call(const CallReader::Output& output, std::vector<ReplyPiece>& pieces) {

@@ -75,6 +75,7 @@ class ReplyParser {
   void pass(const ReplyMark& mark, std::string_view space, bool is_text, std::vector<ReplyPiece>& pieces);
   void begin_calls(std::size_t syntax, std::string_view written, std::string name = {});
   void take_symbol(const Symbol& symbol, std::vector<ReplyPiece>& pieces);
+  bool try_next_syntax(const Symbol& symbol, std::vector<ReplyPiece>& pieces);
   void show_call(const CallReader::Output& output, std::vector<ReplyPiece>& pieces);
   void complete_call(std::vector<ReplyPiece>& pieces);
   void end_calls();
@@ -100,12 +101,16 @@ class ReplyParser {
   OfferedTools tools_;  ///< null: none
   std::vector<std::shared_ptr<const TokenizedCallSyntax>> call_syntaxes_;
   std::optional<CallReader> calls_;  ///< in the state kCall
-  std::string recipient_;            ///< the tool to which the message of the header goes
-  std::string call_text_;            ///< the text since the last complete call
-  std::string last_brace_;           ///< of arguments; held back until the call is complete
-  std::size_t call_ = 0;             ///< calls that have been reported
-  bool call_is_reported_ = false;    ///< the name of the current one
-  bool after_call_ = false;          ///< only white space came after a call
+  std::size_t syntax_ = 0;           ///< of calls_
+  std::string before_calls_;         ///< call_text_ at their beginning
+  std::vector<Symbol> tried_;        ///< in calls_, until it is certain that this is their syntax
+  bool is_certain_ = false;
+  std::string recipient_;          ///< the tool to which the message of the header goes
+  std::string call_text_;          ///< the text since the last complete call
+  std::string last_brace_;         ///< of arguments; held back until the call is complete
+  std::size_t call_ = 0;           ///< calls that have been reported
+  bool call_is_reported_ = false;  ///< the name of the current one
+  bool after_call_ = false;        ///< only white space came after a call
 };
 
 /// Returns the parser for the reply to a prompt, in the format of that name (find_reply_format). `tools`: those that
