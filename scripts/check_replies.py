@@ -158,6 +158,10 @@ class Template:
         common = 0
         while common < min(len(begin), len(tail)) and begin[common] == tail[common]:
             common += 1
+        thinking = messages[-1].get("thinking")
+        if thinking and begin[common:].startswith(thinking) and not MARK.search(tail[common:]):
+            # The prompt opens the thinking by words, which the history leaves out.
+            return prompt, ENDS.split(begin[common:])[0]
         if tail.rfind("<", 0, common) > tail.rfind(">", 0, common):
             common = tail.rfind("<", 0, common)  # two marks with the same beginning
         if begin[common:].startswith("</think>"):  # a template may close in the history what it does not open
@@ -263,6 +267,9 @@ def main() -> int:
             print(f"{template.name}: left out: {problem}")
             continue
         counts, kept = check_template(template, parser, options.conversations, options.seed)
+        if counts["as none"]:
+            print(f"{template.name}: left out: not in a format that ballast knows")
+            continue
         requests += kept
         failed = failed or any(name.startswith("wrong") or name == "prompts differ" for name in counts)
         print(f"{template.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(counts.items())), flush=True)

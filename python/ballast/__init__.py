@@ -11,7 +11,7 @@
 from ballast import _ballast
 from ballast._processor import simd_targets, use_processor
 from ballast.errors import Error, FileError, UnsupportedError
-from ballast.generation import Generation, ReplyPart, Stream
+from ballast.generation import Generation, ReplyPart, Stream, ToolCall
 from ballast.jobs import (
     benchmark,
     benchmark_speculation,
@@ -45,6 +45,7 @@ __all__ = [
     "Stream",
     "Sweep",
     "Tokenizer",
+    "ToolCall",
     "UnsupportedError",
     "benchmark",
     "benchmark_speculation",

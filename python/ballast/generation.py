@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import json
 import os
 import threading
 import weakref
@@ -16,16 +17,33 @@ import numpy as np
 
 from ballast.errors import Error
 
-OnStep: TypeAlias = Callable[[str, bool], bool]
-"""Receives each piece of text, and whether it is thinking; returns whether the generation continues."""
+PartKind: TypeAlias = Literal["answer", "thinking", "tool_name", "tool_arguments", "broken_call"]
+
+OnStep: TypeAlias = Callable[[str, PartKind, int], bool]
+"""Receives each piece of text, its kind, and the number of its call; returns whether the generation continues."""
 
 
 @dataclass(frozen=True)
 class ReplyPart:
-    """A piece of generated text."""
+    """A piece of generated text.
 
-    kind: Literal["answer", "thinking"]
+    A call of a tool is its whole name (tool_name) and then pieces of its arguments (tool_arguments), which are together
+    the text of a JSON object. If it turns out to be malformed or is cut off, a broken_call follows: its text is a part of
+    the answer, in place of the call.
+    """
+
+    kind: PartKind
     text: str
+    call: int = 0
+    """Counts the calls of a reply."""
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call of a tool by the model."""
+
+    name: str
+    arguments: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -50,6 +68,8 @@ class Generation:
     """For the generated tokens."""
     thinking: str = ""
     """In a chat: the model's thinking, without its marks."""
+    tool_calls: list[ToolCall] = field(default_factory=list)
+    """In a chat with tools."""
     logprobs: np.ndarray | None = field(default=None, repr=False)
     """Natural logarithm of each token's probability, float64 [tokens]; with `logprobs`."""
     top: list[list[tuple[int, float]]] | None = field(default=None, repr=False)
@@ -76,9 +96,14 @@ def generation_of(result: Any, logprobs: int | None) -> Generation:
         prompt_seconds=result.prompt_seconds,
         seconds=result.seconds,
         thinking=result.thinking.decode(errors="replace"),
+        tool_calls=[ToolCall(name.decode(errors="replace"), json.loads(arguments.decode(errors="replace")))
+                    for name, arguments in result.tool_calls],
         logprobs=None if logprobs is None else np.array([token.logprob for token in tokens]),
         top=[[(top.id, top.logprob) for top in token.top] for token in tokens] if logprobs else None,
     )
+
+
+_ANSWER = ("answer", "broken_call")
 
 
 class _Channel:
@@ -153,7 +178,7 @@ os.register_at_fork(after_in_child=_end_in_child)
 
 class Stream:
     """Pieces of a text while it is generated, for `for` or `async for`; a piece is a str of whole characters. In a chat
-    they are the answer's; parts() also has the thinking.
+    they are the answer's; parts() also has the thinking and the calls of tools.
 
     A separate thread generates. Leaving a `with` block, close(), and deleting the stream end the generation at its next
     token. Errors are raised in the loop.
@@ -163,9 +188,9 @@ class Stream:
         channel = self._channel = _Channel()
         self._result: Generation | BaseException | None = None  # once it has ended
 
-        def on_step(text: str, thinking: bool) -> bool:
+        def on_step(text: str, kind: PartKind, call: int) -> bool:
             if text:
-                channel.put(ReplyPart("thinking" if thinking else "answer", text))
+                channel.put(ReplyPart(kind, text, call))
             return not channel.cancelled
 
         # The thread refers to the channel and not to the stream, so that deleting the stream ends it.
@@ -211,12 +236,12 @@ class Stream:
 
     def __next__(self) -> str:
         while part := self._next_part():
-            if part.kind == "answer":
+            if part.kind in _ANSWER:
                 return part.text
         raise StopIteration
 
     def parts(self) -> _Parts:
-        """The rest of the reply as ReplyPart, thinking and answer, for `for` or `async for`."""
+        """The rest of the reply as ReplyPart, also thinking and calls, for `for` or `async for`."""
         return _Parts(self)
 
     def _next_part(self) -> ReplyPart | None:
@@ -239,7 +264,7 @@ class Stream:
 
     async def __anext__(self) -> str:
         while part := await self._next_part_async():
-            if part.kind == "answer":
+            if part.kind in _ANSWER:
                 return part.text
         raise StopAsyncIteration
 

@@ -26,6 +26,9 @@ Messages: TypeAlias = str | Iterable[Mapping[str, Any]]
 """A conversation, {"role": ..., "content": ...} for each turn, or the first message of the user. Other fields of a
 turn, such as reasoning_content or name, are passed to the chat template."""
 
+Tools: TypeAlias = Iterable[Mapping[str, Any]]
+"""Tools as in OpenAI's API."""
+
 # Each keeps the cache of its last call.
 _IDLE_GENERATORS = 1
 
@@ -72,8 +75,8 @@ class GenerateFlags(TypedDict, total=False):
     draft_tokens: int
     """Most tokens drafted at once, default 8; 0: none."""
     reply_format: str
-    """For chats: the marks of the model's thinking, such as "think" or "harmony"; "auto", the default: those of its
-    chat template; "none": all text is the answer."""
+    """For chats: how the model writes thinking and calls, such as "hermes" or "harmony"; "auto", the default: as its chat
+    template does; "none": all text is the answer."""
     logprobs: int
     """Returns each token's log-probability, and this many of the most likely ones."""
     kv: Literal["auto", "f16", "int8", "f32"]
@@ -295,21 +298,27 @@ class Model:
 
     @overload
     def chat(self, messages: Messages, *, stream: Literal[False] = False,
-             template_arguments: Mapping[str, Any] | None = None, **flags: Unpack[GenerateFlags]) -> Generation: ...
+             template_arguments: Mapping[str, Any] | None = None, tools: Tools | None = None,
+             **flags: Unpack[GenerateFlags]) -> Generation: ...
     @overload
     def chat(self, messages: Messages, *, stream: Literal[True],
-             template_arguments: Mapping[str, Any] | None = None, **flags: Unpack[GenerateFlags]) -> Stream: ...
+             template_arguments: Mapping[str, Any] | None = None, tools: Tools | None = None,
+             **flags: Unpack[GenerateFlags]) -> Stream: ...
     @overload
     def chat(self, messages: Messages, *, stream: bool, template_arguments: Mapping[str, Any] | None = None,
-             **flags: Unpack[GenerateFlags]) -> Generation | Stream: ...
+             tools: Tools | None = None, **flags: Unpack[GenerateFlags]) -> Generation | Stream: ...
     def chat(self, messages: Messages, *, stream: bool = False, template_arguments: Mapping[str, Any] | None = None,
-             **flags: Unpack[GenerateFlags]) -> Generation | Stream:
+             tools: Tools | None = None, **flags: Unpack[GenerateFlags]) -> Generation | Stream:
         """Answers a conversation by the model's chat template. template_arguments: arguments of the template, such as
-        {"enable_thinking": False}. The defaults of sampling are generation_defaults. The model's thinking is in
-        `thinking` of the generation, and not in its text; for a stream it is in parts(). Otherwise like `generate`."""
+        {"enable_thinking": False}. tools: those that the model may call, as in OpenAI's API: {"type": "function",
+        "function": {"name": .., "description": .., "parameters": (a JSON schema)}}. The defaults of sampling are
+        generation_defaults. The model's thinking is in `thinking` of the generation and its calls in `tool_calls`, and
+        not in its text; for a stream they are in parts(). Otherwise like `generate`."""
         options = _options({**self.generation_defaults, **flags})
         if template_arguments:
             options.template_arguments = json.dumps(dict(template_arguments))
+        if tools:
+            options.tools = json.dumps(list(tools))
         turns = messages_list(messages)
         return self._run(stream, flags, options, lambda generator, on_step: generator.chat(turns, options, on_step))
 

@@ -21,7 +21,26 @@
 namespace ballast::python {
 namespace {
 
-/// Passes each step to `on_step(text, thinking) -> bool` unless that is None, and handles signals. An exception from
+const char* kind_name(ReplyKind kind) {
+  switch (kind) {
+    case ReplyKind::kThinking:
+      return "thinking";
+    case ReplyKind::kToolName:
+      return "tool_name";
+    case ReplyKind::kToolArguments:
+      return "tool_arguments";
+    case ReplyKind::kBrokenCall:
+      return "broken_call";
+    default:
+      return "answer";
+  }
+}
+
+nb::bytes bytes_of(const std::string& text) {
+  return nb::bytes(text.data(), text.size());
+}
+
+/// Passes each step to `on_step(text, kind, call) -> bool` unless that is None, and handles signals. An exception from
 /// either ends the generation.
 class StepListener {
  public:
@@ -48,7 +67,7 @@ class StepListener {
  private:
   bool told(const GenerateStep& step) {
     const nb::gil_scoped_acquire acquired;
-    return nb::cast<bool>(on_step_(nb::str(step.text.data(), step.text.size()), step.kind == ReplyKind::kThinking));
+    return nb::cast<bool>(on_step_(nb::str(step.text.data(), step.text.size()), kind_name(step.kind), step.call));
   }
 
   nb::object on_step_;
@@ -126,6 +145,7 @@ void bind_generate_options(nb::module_& module) {
       .def_rw("logprobs", &GenerateOptions::logprobs, nb::arg().none())
       .def_rw("template_arguments", &GenerateOptions::template_arguments)
       .def_rw("reply_format", &GenerateOptions::reply_format)
+      .def_rw("tools", &GenerateOptions::tools)
       .def_rw("cache", &GenerateOptions::cache);
 }
 
@@ -143,11 +163,16 @@ void bind_generate_result(nb::module_& module) {
       .value("cancelled", GenerateResult::Finish::kCancelled);
   nb::class_<GenerateResult>(module, "GenerateResult")
       .def_ro("finish", &GenerateResult::finish)
-      .def_prop_ro("text",
-                   [](const GenerateResult& result) { return nb::bytes(result.text.data(), result.text.size()); })
-      .def_prop_ro(
-          "thinking",
-          [](const GenerateResult& result) { return nb::bytes(result.thinking.data(), result.thinking.size()); })
+      .def_prop_ro("text", [](const GenerateResult& result) { return bytes_of(result.text); })
+      .def_prop_ro("thinking", [](const GenerateResult& result) { return bytes_of(result.thinking); })
+      .def_prop_ro("tool_calls",
+                   [](const GenerateResult& result) {
+                     nb::list calls;
+                     for (const ToolCall& call : result.tool_calls) {
+                       calls.append(nb::make_tuple(bytes_of(call.name), bytes_of(call.arguments)));
+                     }
+                     return calls;
+                   })
       .def_ro("tokens", &GenerateResult::tokens)
       .def_ro("prompt_tokens", &GenerateResult::prompt_tokens)
       .def_ro("cached_tokens", &GenerateResult::cached_tokens)

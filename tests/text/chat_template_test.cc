@@ -257,5 +257,50 @@ TEST_CASE("the template gets add_generation_prompt = false without a generation 
   CHECK(apply_chat_template(*tokenizer, conversation).text == "aFalse");
 }
 
+TEST_CASE("a template gets the arguments of calls as an object or as text, as it reads them") {
+  const auto rendered = [](const std::string& chat_template, const nlohmann::ordered_json& arguments) {
+    const auto tokenizer =
+        test::make_tiny_tokenizer(test::tiny_tokenizer_json(), nlohmann::json::object(), chat_template);
+    Conversation conversation;
+    conversation.messages = {{{"role", "user"}, {"content", "a"}},
+                             {{"role", "assistant"},
+                              {"content", ""},
+                              {"tool_calls", {{{"function", {{"name", "f"}, {"arguments", arguments}}}}}}}};
+    return apply_chat_template(*tokenizer, conversation).text;
+  };
+  const std::string calls = "{% for m in messages %}{% for call in m.tool_calls or [] %}";
+  const std::string end = "{% endfor %}{% endfor %}";
+  const std::string as_json = calls + "{{ call.function.arguments | tojson }}" + end;
+  const std::string items =
+      calls + "{% for k, v in call.function.arguments.items() %}{{ k }}:{{ v }};{% endfor %}" + end;
+  const std::string joined = calls + "{{ '<' + call.function.arguments + '>' }}" + end;
+  const std::string plain = calls + "{{ call.function.arguments }}" + end;
+  const nlohmann::ordered_json object = {{"b", 1}, {"a", "x"}};
+  for (const nlohmann::ordered_json& given : {object, nlohmann::ordered_json(R"({"b": 1, "a": "x"})")}) {
+    CHECK(rendered(as_json, given) == R"({"b": 1, "a": "x"})");
+    CHECK(rendered(items, given) == "b:1;a:x;");
+  }
+  CHECK(rendered(joined, R"({"b": 1})") == R"(<{"b": 1}>)");
+  CHECK(rendered(plain, R"({"b": 1})") == R"({"b": 1})");
+  CHECK(rendered(plain, nlohmann::ordered_json{{"b", 1}}) == R"({"b":1})");
+  CHECK(rendered(as_json, "no JSON") == "\"no JSON\"");
+  CHECK(rendered(items, "") == "");
+}
+
+TEST_CASE("tools need a template that writes them") {
+  const auto tokenizer = [](const std::string& chat_template) {
+    return test::make_tiny_tokenizer(test::tiny_tokenizer_json(), nlohmann::json::object(), chat_template);
+  };
+  Conversation conversation = make_conversation(std::vector<ChatMessage>{{"user", "a"}});
+  conversation.tools = {{{"type", "function"}, {"function", {{"name", "f"}}}}};
+  const auto with = tokenizer("{{ tools[0].function.name }}");
+  CHECK(template_takes_tools(*with));
+  CHECK(apply_chat_template(*with, conversation).text == "f");
+  const auto without = tokenizer("{{ messages[0].content }}");
+  CHECK_FALSE(template_takes_tools(*without));
+  CHECK(error_message([&] { apply_chat_template(*without, conversation); }) ==
+        Contains("chat template: does not support tools"));
+}
+
 }  // namespace
 }  // namespace ballast::text

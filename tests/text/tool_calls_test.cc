@@ -8,6 +8,7 @@
 #include "ballast/error.h"
 #include "doctest/doctest.h"
 #include "error_message.h"
+#include "files/utf8.h"
 #include "reply_pieces.h"
 #include "text/reply/argument_values.h"
 #include "text/reply/offered_tool.h"
@@ -229,6 +230,199 @@ TEST_CASE("Mistral: a name and JSON after each mark, or a list") {
   }
   const Replies special("mistral", marks);
   CHECK(special.seen("[TOOL_CALLS]now{}") == Seen{.answer = "now{}"});
+}
+
+/// The calls that every format below is tested with.
+const ToolCall kWeather = {"weather",
+                           R"({"city": "a \"b\"\nc</x>", "days": 3, "options": {"k": [1, null, "z"]}, "exact": true})"};
+const ToolCall kNow = {"now", "{}"};
+
+TEST_CASE("each format's calls, as its template writes them, with marks as special tokens and as text") {
+  struct Case {
+    std::string format;
+    std::vector<std::string> special;  ///< marks
+    std::string written;
+  };
+  const std::string json = kWeather.arguments;
+  const std::string dsml = "<｜DSML｜";
+  const std::string values =
+      "<parameter=city>\na \"b\"\nc</x>\n</parameter>\n<parameter=days>\n3\n</parameter>\n"
+      "<parameter=options>\n{\"k\": [1, null, \"z\"]}\n</parameter>\n<parameter=exact>\nTrue\n"
+      "</parameter>\n</function>\n";
+  const std::string seed_values =
+      "<parameter=city>a \"b\"\nc</x></parameter>\n<parameter=days>3</parameter>\n"
+      "<parameter=options>{'k': [1, None, 'z']}</parameter>\n<parameter=exact>True</parameter>\n"
+      "</function>\n";
+  const std::string list =
+      "[{\"name\": \"weather\", \"arguments\": " + json + "}, {\"name\": \"now\", \"arguments\": {}}]";
+  const std::vector<Case> cases = {
+      {"hermes",
+       {"<tool_call>", "</tool_call>"},
+       "<tool_call>\n{\"name\": \"weather\", \"arguments\": " + json + "}\n</tool_call>\n" +
+           "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"},
+      {"qwen3-coder",
+       {"<tool_call>", "</tool_call>"},
+       "<tool_call>\n<function=weather>\n" + values +
+           "</tool_call>\n<tool_call>\n<function=now>\n</function>\n</tool_call>"},
+      {"seed",
+       {"<seed:tool_call>", "</seed:tool_call>"},
+       "<seed:tool_call>\n<function=weather>\n" + seed_values +
+           "</seed:tool_call>\n<seed:tool_call>\n<function=now>\n</function>\n</seed:tool_call>"},
+      {"mistral",
+       {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"},
+       "[TOOL_CALLS]weather[CALL_ID]abcdefgh1[ARGS]" + json + "[TOOL_CALLS]now[ARGS]{}"},
+      {"mistral", {"[TOOL_CALLS]", "[ARGS]"}, "[TOOL_CALLS]" + list},
+      {"mistral-list", {"[TOOL_CALLS]", "[ARGS]"}, "[TOOL_CALLS] " + list},
+      {"harmony",
+       {"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|call|>"},
+       "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>" + json +
+           "<|call|><|start|>assistant to=functions.now<|channel|>commentary json<|message|>{}<|call|>"},
+      {"deepseek",
+       {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
+        "<｜tool▁calls▁end｜>"},
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>weather\n```json\n" + json +
+           "\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n{}\n```<"
+           "｜tool▁call▁end｜>"
+           "<｜tool▁calls▁end｜>"},
+      {"deepseek-v3.1",
+       {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
+        "<｜tool▁calls▁end｜>"},
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather<｜tool▁sep｜>" + json +
+           "<｜tool▁call▁end｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
+      {"deepseek-v3.2",
+       {},
+       dsml + "function_calls>\n" + dsml + "invoke name=\"weather\">\n" + dsml +
+           "parameter name=\"city\" string=\"true\">a \"b\"\nc</x></｜DSML｜parameter>\n" + dsml +
+           "parameter name=\"days\" string=\"false\">3</｜DSML｜parameter>\n" + dsml +
+           "parameter name=\"options\" string=\"false\">{\"k\": [1, null, \"z\"]}</｜DSML｜parameter>\n" + dsml +
+           "parameter name=\"exact\" string=\"false\">true</｜DSML｜parameter>\n</｜DSML｜invoke>\n" + dsml +
+           "invoke name=\"now\">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>"},
+      {"glm",
+       {"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"},
+       "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>a \"b\"\nc</x></arg_value>\n<arg_key>days</arg_key>\n"
+       "<arg_value>3</arg_value>\n<arg_key>options</arg_key>\n<arg_value>{\"k\": [1, null, \"z\"]}</arg_value>\n"
+       "<arg_key>exact</arg_key>\n<arg_value>true</arg_value>\n</tool_call>\n<tool_call>now\n</tool_call>"},
+      {"hunyuan3",
+       {"<tool_calls>", "<tool_sep>"},
+       "<tool_calls>\n<tool_call>weather<tool_sep>\n<arg_key>city</arg_key>\n<arg_value>a \"b\"\nc</x></arg_value>\n"
+       "<arg_key>days</arg_key>\n<arg_value>3</arg_value>\n<arg_key>options</arg_key>\n<arg_value>{\"k\": [1, null, "
+       "\"z\"]}</arg_value>\n<arg_key>exact</arg_key>\n<arg_value>true</arg_value>\n</"
+       "tool_call>\n<tool_call>now<tool_sep>"
+       "\n</tool_call>\n</tool_calls>"},
+      {"gemma",
+       {"<|tool_call>", "<tool_call|>", "<|\"|>"},
+       "<|tool_call>call:weather{city:<|\"|>a \"b\"\nc</x><|\"|>,days:3,options:{k:[1,None,<|\"|>z<|\"|>]},exact:true}"
+       "<tool_call|><|tool_call>call:now{}<tool_call|>"},
+      {"kimi",
+       {"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>",
+        "<|tool_calls_section_end|>"},
+       "<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>" + json +
+           "<|tool_call_end|><|tool_call_begin|>functions.now:1<|tool_call_argument_begin|>{}<|tool_call_end|>"
+           "<|tool_calls_section_end|>"},
+      {"minimax",
+       {"<minimax:tool_call>", "</minimax:tool_call>"},
+       "<minimax:tool_call>\n<invoke name=\"weather\">\n<parameter name=\"city\">a \"b\"\nc</x></parameter>\n"
+       "<parameter name=\"days\">3</parameter>\n<parameter name=\"options\">{\"k\": [1, null, \"z\"]}</parameter>\n"
+       "<parameter name=\"exact\">true</parameter>\n</invoke>\n<invoke name=\"now\">\n</invoke>\n</minimax:tool_call>"},
+      {"granite", {"<|tool_call|>"}, "<|tool_call|>" + list},
+      {"phi4",
+       {"<|tool_call|>", "<|/tool_call|>"},
+       "<|tool_call|>{\"name\": \"weather\", \"arguments\": " + json +
+           "}<|/tool_call|><|tool_call|>[{\"name\": \"now\", \"arguments\": {}}]<|/tool_call|>"},
+      {"nemotron", {"<TOOLCALL>", "</TOOLCALL>"}, "<TOOLCALL>" + list + "</TOOLCALL>"},
+      {"hunyuan", {"<tool_calls>"}, "<tool_calls>" + list + "</tool_calls>"},
+      {"lfm2",
+       {"<|tool_call_start|>", "<|tool_call_end|>"},
+       "<|tool_call_start|>[weather(city='a \"b\"\\nc</x>', days=3, options={'k': [1, None, 'z']}, exact=True), now()]"
+       "<|tool_call_end|>"},
+      {"lfm2", {"<|tool_call_start|>", "<|tool_call_end|>"}, "<|tool_call_start|>" + list + "<|tool_call_end|>"},
+      {"command",
+       {"<|START_ACTION|>", "<|END_ACTION|>"},
+       "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"weather\", \"parameters\": " + json +
+           "},\n    {\"tool_call_id\": \"1\", \"tool_name\": \"now\", \"parameters\": {}}\n]<|END_ACTION|>"},
+      {"apertus",
+       {"<|tools_prefix|>", "<|tools_suffix|>"},
+       "<|tools_prefix|>[{\"weather\": " + json + "}, {\"now\": {}}]<|tools_suffix|>"},
+      {"functionary", {}, "<function=weather>" + json + "</function><function=now>{}</function>"},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.format);
+    for (const std::vector<std::string>& special : {std::vector<std::string>(), each.special}) {
+      const Replies replies(each.format, special);
+      CHECK(replies.seen(each.written) == Seen{.calls = {kWeather, kNow}});
+      if (each.format != "harmony") {
+        CHECK(replies.seen("Sure.\n\n" + each.written + "\n") == Seen{.answer = "Sure.", .calls = {kWeather, kNow}});
+      }
+      // Cut anywhere, text or a whole call remains.
+      for (std::size_t size = 0; size < each.written.size(); ++size) {
+        const std::string cut = each.written.substr(0, size);
+        if (!files::is_utf8(cut)) continue;
+        const Seen seen = replies.seen(cut);
+        for (const ToolCall& call : seen.calls) CHECK((call == kWeather || call == kNow));
+        if (special.empty() && seen.calls.empty() && each.format != "harmony") CHECK(seen.answer == cut);
+      }
+    }
+  }
+}
+
+TEST_CASE("a parameter's text may contain its closing mark, and is typed by the schema") {
+  const Replies replies("qwen3-coder");
+  const auto call = [&](const std::string& name, const std::string& value) {
+    const Seen seen = replies.seen("<tool_call>\n<function=weather>\n<parameter=" + name + ">\n" + value +
+                                   "\n</parameter>\n</function>\n</tool_call>");
+    REQUIRE(seen.calls.size() == 1);
+    return nlohmann::json::parse(seen.calls.front().arguments).at(name);
+  };
+  CHECK(call("city", "see </parameter> and </function> and </tool_call>") ==
+        "see </parameter> and </function> and </tool_call>");
+  CHECK(call("city", "") == "");
+  CHECK(call("city", "\n a \n") == "\n a \n");
+  CHECK(call("city", "12") == "12");
+  CHECK(call("city", "null") == "null");
+  CHECK(call("unit", "null") == nullptr);
+  CHECK(call("unit", "\"null\"") == "\"null\"");
+  CHECK(call("days", "12") == 12);
+  CHECK(call("days", "twelve") == "twelve");
+  CHECK(call("exact", "False") == false);
+  CHECK(call("hours", "[1, 'a']") == nlohmann::json{1, "a"});
+  CHECK(call("unknown", "12") == 12);
+  CHECK(call("unknown", "12 h") == "12 h");
+}
+
+TEST_CASE("types of arguments follow references and combinations of a schema") {
+  const nlohmann::ordered_json schema = nlohmann::ordered_json::parse(R"({"properties": {
+    "a": {"$ref": "#/$defs/word"}, "b": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "c": {"enum": ["x", 1]},
+    "d": {"$ref": "#/properties/d"}, "e": {"allOf": [{"type": ["string", "integer"]}, {"type": "string"}]},
+    "f": {"const": true}, "g": {"type": "string", "nullable": true}},
+    "$defs": {"word": {"type": "string"}}, "additionalProperties": {"type": "number"}})");
+  CHECK(argument_types(schema, "a").only_string());
+  CHECK(
+      (argument_types(schema, "b").string && argument_types(schema, "b").null && !argument_types(schema, "b").number));
+  CHECK((argument_types(schema, "c").string && argument_types(schema, "c").number));
+  CHECK(argument_types(schema, "d").object);
+  CHECK(argument_types(schema, "e").only_string());
+  CHECK((argument_types(schema, "f").boolean && !argument_types(schema, "f").string));
+  CHECK(argument_types(schema, "g").null);
+  CHECK((argument_types(schema, "h").number && !argument_types(schema, "h").string));
+  CHECK(argument_types(nullptr, "h").array);
+}
+
+TEST_CASE("the format of calls is the one that the chat template writes") {
+  const auto name = [](const std::string& chat_template) {
+    return find_reply_format(
+               *test::make_tiny_tokenizer(test::tiny_tokenizer_json(), nlohmann::json::object(), chat_template), "auto")
+        .name;
+  };
+  CHECK(name("'<tool_call>\\n{\"name\": \"' <think>") == "hermes");
+  CHECK(name("'<tool_call>\\n<function=' <think>") == "qwen3-coder");
+  CHECK(name("'<tool_call>' '<arg_key>'") == "glm");
+  CHECK(name("[TOOL_CALLS] [") == "mistral-list");
+  CHECK(name("[TOOL_CALLS] [ARGS]") == "mistral");
+  CHECK(name("<|python_tag|>") == "llama3");
+  CHECK(name("<｜tool▁sep｜>' + '\\n```json") == "deepseek");
+  CHECK(name("<｜tool▁sep｜>") == "deepseek-v3.1");
+  CHECK(name("<|tool_call|> <|/tool_call|>") == "phi4");
+  CHECK(name("<|tool_call|>") == "granite");
 }
 
 TEST_CASE("values of Python's literals are JSON") {

@@ -1,6 +1,8 @@
 #include "tools/commands/chat.h"
 
+#include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -17,12 +19,23 @@ namespace {
 
 constexpr const char* kHint = "Ctrl-C stops an answer, /clear starts a new chat, Ctrl-D ends the program.\n";
 
-/// Returns the message with its thinking under the name that chat templates use.
+/// Returns the message with its thinking and its calls under the names that chat templates use.
 ChatMessage answer_message(const GenerateResult& result) {
   ChatMessage message = {.role = "assistant", .content = result.text};
-  if (!result.thinking.empty()) {
-    message.fields = nlohmann::json{{"reasoning_content", files::replace_invalid_utf8(result.thinking)}}.dump();
+  nlohmann::ordered_json fields;
+  if (!result.thinking.empty()) fields["reasoning_content"] = files::replace_invalid_utf8(result.thinking);
+  for (std::size_t i = 0; i < result.tool_calls.size(); ++i) {
+    const ToolCall& call = result.tool_calls[i];
+    const std::string number = std::to_string(i + 1);
+    // Mistral's templates need an id of nine letters and digits.
+    const std::string id = "call" + std::string(5 - std::min<std::size_t>(number.size(), 5), '0') + number;
+    fields["tool_calls"].push_back({{"id", id},
+                                    {"type", "function"},
+                                    {"function",
+                                     {{"name", files::replace_invalid_utf8(call.name)},
+                                      {"arguments", files::replace_invalid_utf8(call.arguments)}}}});
   }
+  if (!fields.empty()) message.fields = fields.dump();
   return message;
 }
 
@@ -62,6 +75,7 @@ GenerateResult Chat::generated(bool interruptible) {
     output.write(step.text, step.kind);
     return !interruptible || pending_interrupt() == 0;
   });
+  for (const ToolCall& call : result.tool_calls) output.write_call(call);
   output.finish();
   return result;
 }

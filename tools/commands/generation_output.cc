@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <nlohmann/json.hpp>
 
 #include "ballast/text.h"
+#include "files/text.h"
+#include "files/utf8.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/units.h"
 
@@ -22,6 +25,8 @@ std::string speed(std::size_t tokens, double seconds) {
 }  // namespace
 
 void GenerationOutput::write(std::string_view text, ReplyKind kind) {
+  if (kind == ReplyKind::kToolName || kind == ReplyKind::kToolArguments) return;  // see write_call()
+  if (kind == ReplyKind::kBrokenCall) kind = ReplyKind::kAnswer;
   const bool thinks = kind == ReplyKind::kThinking;
   if (text.empty() || (thinks && shown_ == ShownThinking::kHidden)) return;
   if (kind != last_) begin(kind);
@@ -36,6 +41,13 @@ void GenerationOutput::begin(ReplyKind kind) {
   last_ = kind;
   if (!line_ended_) put("\n");
   if (shown_ == ShownThinking::kPlain) put(kind == ReplyKind::kThinking ? "<think>\n" : "</think>\n\n");
+}
+
+void GenerationOutput::write_call(const ToolCall& call) {
+  if (last_ != ReplyKind::kAnswer) begin(ReplyKind::kAnswer);
+  if (!line_ended_) put("\n");
+  const nlohmann::json name = files::replace_invalid_utf8(call.name);
+  put(files::concat("{\"name\": ", name.dump(), ", \"arguments\": ", call.arguments, "}\n"));
 }
 
 void GenerationOutput::finish() {

@@ -22,7 +22,11 @@ class GenerationOutput {
  public:
   explicit GenerationOutput(ShownThinking shown = ShownThinking::kPlain) : shown_(shown) {}
 
+  /// Prints text, and nothing of calls.
   void write(std::string_view text, ReplyKind kind);
+
+  /// Prints a call of a tool as a line of JSON.
+  void write_call(const ToolCall& call);
 
   /// Ends the text and its last line.
   void finish();

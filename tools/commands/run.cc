@@ -7,6 +7,8 @@
 
 #include "ballast/generate.h"
 #include "ballast/threads.h"
+#include "files/text_file.h"
+#include "text/reply/offered_tool.h"
 #include "text/reply/reply_format.h"
 #include "tools/commands/chat.h"
 #include "tools/commands/commands.h"
@@ -36,9 +38,22 @@ struct RunFlags {
   std::string system;
   std::filesystem::path chat_template;
   std::filesystem::path history;
+  std::filesystem::path tools;
   std::optional<ShownThinking> thinking;
   JobFlags job;
 };
+
+/// Returns the text of a file with tools, after checking it.
+std::string tools_text(const std::filesystem::path& file) {
+  if (file.empty()) return {};
+  std::string text = files::read_text_file(file);
+  try {
+    text::read_tools(text::parse_tools(text));
+  } catch (const Error& error) {
+    throw Error(file.string(), error.what());
+  }
+  return text;
+}
 
 std::string prompt_text(const std::string& prompt) {
   return prompt == "-" ? read_input() : prompt;
@@ -47,6 +62,7 @@ std::string prompt_text(const std::string& prompt) {
 /// Returns the flags' values; in a chat, the model's values for flags that are not set.
 GenerateOptions generate_options(const RunFlags& flags, const Model& model) {
   GenerateOptions options = flags.options;
+  options.tools = tools_text(flags.tools);
   const GenerationDefaults& own = model.generation_defaults();
   if (flags.chat && !own.empty()) {
     set_defaults(own, options);
@@ -62,11 +78,12 @@ GenerateOptions generate_options(const RunFlags& flags, const Model& model) {
 int run_run(const RunFlags& flags) {
   if (!flags.prompt && !flags.chat) throw UsageError("-p PROMPT is missing (-p - reads it from standard input)");
   const bool of_chat = !flags.system.empty() || !flags.options.template_arguments.empty() ||
-                       !flags.chat_template.empty() || !flags.history.empty() || flags.thinking ||
-                       flags.options.reply_format != text::kAutoReplyFormat;
+                       !flags.chat_template.empty() || !flags.history.empty() || !flags.tools.empty() ||
+                       flags.thinking || flags.options.reply_format != text::kAutoReplyFormat;
   if (!flags.chat && of_chat) {
     throw UsageError(
-        "--system, --history, --thinking, --reply-format, --chat-template and --template-args are for --chat");
+        "--system, --history, --tools, --thinking, --reply-format, --chat-template and --template-args are for "
+        "--chat");
   }
   use_processor(flags.job);
   ModelOptions options = model_options(flags.model_flags, compute_options(flags.job), flags.job.quiet);
@@ -157,6 +174,11 @@ void add_run(CLI::App& program, Action& action) {
   command
       ->add_option("--history", flags->history,
                    "With --chat: the earlier conversation, a JSON list of messages, to which this one is added")
+      ->type_name("FILE");
+  command
+      ->add_option("--tools", flags->tools,
+                   "With --chat: tools that the model may call, a JSON list as in OpenAI's API; calls are printed as "
+                   "lines of JSON after the answer")
       ->type_name("FILE");
   static const std::map<std::string, ShownThinking> thinking = {
       {"plain", ShownThinking::kPlain}, {"dim", ShownThinking::kDim}, {"hidden", ShownThinking::kHidden}};

@@ -46,9 +46,11 @@ void add_chat_template_flag(CLI::App& command, std::filesystem::path& file) {
 
 void add_reply_format_flag(CLI::App& command, std::string& format) {
   command
-      .add_option("--reply-format", format,
-                  "Marks of the model's thinking in a chat: think, harmony, mistral, ...; none: all text is the answer")
-      ->option_text("FORMAT [auto: those of its chat template]")
+      .add_option(
+          "--reply-format", format,
+          "How the model writes thinking and calls of tools in a chat: hermes, harmony, mistral, ...; none: all text "
+          "is the answer")
+      ->option_text("FORMAT [auto: as its chat template does]")
       ->check(one_of(text::reply_format_names()));
 }
 

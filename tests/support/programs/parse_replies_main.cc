@@ -1,9 +1,9 @@
 // Parses replies for scripts/check_replies.py: reads JSON lines and writes one for each.
 //
-// {"template": .., "special": [texts of special tokens], "tools": [..], "messages": [..], "variables": {..}} is answered
-// with {"prompt": what the template writes}, and with "prompt" and "reply" in place of "messages" with {"format": ..,
-// "thinking": .., "answer": .., "calls": [[name, arguments], ..]}, or {"error": ..}. The reply is parsed as a whole and in
-// pieces of 1 to 7 tokens: "differs" is the first size whose result is another one.
+// {"template": .., "special": [texts of special tokens], "tools": [..], "messages": [..], "variables": {..}} is
+// answered with {"prompt": what the template writes}, and with "prompt" and "reply" in place of "messages" with
+// {"format": .., "thinking": .., "answer": .., "calls": [[name, arguments], ..]}, or {"error": ..}. The reply is parsed
+// as a whole and in pieces of 1 to 7 tokens: "differs" is the first size whose result is another one.
 #include <cstddef>
 #include <exception>
 #include <iostream>
@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "../tiny_tokenizer.h"
 #include "text/chat/chat_prompt.h"
 #include "text/reply/offered_tool.h"
 #include "text/reply/reply_parser.h"
 #include "text/text_stream.h"
 #include "text/tokenizer.h"
-#include "tiny_tokenizer.h"
 
 namespace {
 
