@@ -208,6 +208,40 @@ def stops(case: Case) -> None:
     must_think(case, ask_chat(case, model, stop=["yes"])["message"], "hm, no", "")
 
 
+TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {
+    "a": {"type": "integer"}}}}}]
+CALLS_TOOLS = CHATML + "{# tools <tool_call> #}"
+
+
+@reported("run --chat --tools prints calls as lines of JSON, and a history keeps them")
+def tool_calls(case: Case) -> None:
+    call = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>"
+    model = scripted(case, f"Sure.\n{call}\n{call}", CALLS_TOOLS)
+    tools, history = case.work / "tools.json", case.work / "history.json"
+    tools.write_text(json.dumps(TOOLS))
+    done = case.run("run", model, "--chat", "-p", "a", "-n", 200, "--tools", tools, "--history", history)
+    line = '{"name": "add", "arguments": {"a": 1}}\n'
+    case.must("the answer and a line for each call are printed", done.stdout.decode() == f"Sure.\n{line}{line}")
+    kept = json.loads(history.read_text())[1]
+    case.says(json.dumps(kept))
+    case.must("the history has the calls", kept["content"] == "Sure." and
+              [call["function"] for call in kept["tool_calls"]] == [{"name": "add", "arguments": '{"a": 1}'}] * 2)
+    plain = case.run("run", model, "--chat", "-p", "a", "-n", 200)
+    case.must("without tools a call is text", plain.stdout.decode() == f"Sure.\n{call}\n{call}\n")
+    cut = case.run("run", model, "--chat", "-p", "a", "-n", 30, "--tools", tools)
+    case.must("a call that -n cuts is text", cut.stdout.decode() == f"Sure.\n{call}"[:30] + "\n")
+    for name, written in (("no list", "{}"), ("no JSON", "["), ("no name", "[{}]")):
+        tools.write_text(written)
+        refused = case.run("run", model, "--chat", "-p", "a", "--tools", tools)
+        case.must(f"tools that are {name} are refused with one line",
+                  refused.returncode == 1 and refused.stdout == b"" and refused.stderr.count(b"\n") == 1)
+    tools.write_text(json.dumps(TOOLS))
+    plain_model = ScriptedModel(case.work / "plain", CHATML).write("a", 9)
+    refused = case.run("run", plain_model, "--chat", "-p", "a", "--tools", tools)
+    case.must("a template without tools is refused with one line",
+              refused.returncode == 1 and b"does not support tools" in refused.stderr)
+
+
 # This template renders only if the earlier answer has its fields.
 WANTS_FIELDS = ("{% set answer = messages[1] %}{% if answer.reasoning_content != 'hm' or answer.mood.list[1] != 2 %}"
                 "{{ raise_exception('fields are missing') }}{% endif %}" + CHATML)

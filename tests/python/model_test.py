@@ -225,6 +225,30 @@ class Streams(WithModel):
             return [part.kind async for part in model.chat(turns, stream=True, **options).parts()]
         self.assertEqual(set(asyncio.run(read())), {"thinking", "answer"})
 
+    def test_calls_of_tools_are_separate_from_the_answer(self):
+        work = tempfile.TemporaryDirectory()
+        self.addCleanup(work.cleanup)
+        scripted = ScriptedModel(pathlib.Path(work.name) / "model", CHATML + "{# tools <tool_call> #}")
+        prompt = "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"
+        call = '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
+        scripted.write(f"Sure.\n{call}", len(tokens_of(prompt, scripted.special)))
+        model = ballast.Model(scripted.folder)
+        tools = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]
+        whole = model.chat("a", max_tokens=128, tools=tools)
+        self.assertEqual((whole.text, whole.tool_calls), ("Sure.", [ballast.ToolCall("add", {"a": 1})]))
+        stream = model.chat("a", max_tokens=128, tools=tools, stream=True)
+        parts = list(stream.parts())
+        self.assertEqual("".join(part.text for part in parts if part.kind == "tool_arguments"), '{"a": 1}')
+        self.assertEqual([part.text for part in parts if part.kind == "tool_name"], ["add"])
+        self.assertEqual(stream.result.tool_calls, whole.tool_calls)
+        plain = model.chat("a", max_tokens=128)
+        self.assertEqual((plain.text, plain.tool_calls), (f"Sure.\n{call}", []))
+        cut = model.chat("a", max_tokens=40, tools=tools, stream=True)
+        self.assertEqual("".join(cut), f"Sure.\n{call}"[:40])
+        self.assertEqual(cut.result.tool_calls, [])
+        with self.assertRaisesRegex(ballast.Error, "needs a function with a name"):
+            model.chat("a", tools=[{}])
+
     def test_async_streams_run_concurrently(self):
         async def read(stream):
             return "".join([piece async for piece in stream])

@@ -207,7 +207,7 @@ TEST_CASE("Llama 3: JSON without marks is a call if it has the name of an offere
   CHECK(replies.seen("[weather(city='Rome', days=3), now()]") ==
         Seen{.calls = {{"weather", R"({"city": "Rome", "days": 3})"}, {"now", "{}"}}});
   for (const std::string written :
-       {R"({"name": "other", "parameters": {}})", R"({"city": "Rome"})", R"({"name": "now", "a": 1})",
+       {R"({"name": "other", "parameters": {}})", R"({"name": "other"})", R"({"city": "Rome"})", R"({"name": "now", "a": 1})",
         R"(See {"name": "now", "parameters": {}})", "[other()]", "[1, 2]", "[see](now)", "{", "["}) {
     CAPTURE(written);
     CHECK(replies.seen(written) == Seen{.answer = written});

@@ -255,7 +255,7 @@ class GemmaReader final : public ValueReader {
 }  // namespace
 
 void append_escaped(std::string_view text, std::string& written) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
+  constexpr std::string_view kHexadecimal = "0123456789abcdef";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
@@ -269,8 +269,8 @@ void append_escaped(std::string_view text, std::string& written) {
       written += "\\r";
     } else if (byte < 0x20) {
       written += "\\u00";
-      written += kDigits[byte / 16];
-      written += kDigits[byte % 16];
+      written += kHexadecimal[byte / 16];
+      written += kHexadecimal[byte % 16];
     } else {
       written += c;
     }

@@ -270,6 +270,7 @@ void ReplyParser::take_symbol(const Symbol& symbol, std::vector<ReplyPiece>& pie
   const CallReader::Result result = calls_->take(symbol, output);
   const bool is_read = result == CallReader::Result::kMore || result == CallReader::Result::kEnded;
   if (is_read && symbol.is_byte()) call_text_ += symbol.text;
+  if (result == CallReader::Result::kFailed) output = {};
   show_call(output, pieces);
   is_certain_ = is_certain_ || call_is_reported_ || output.completed;
   if (result == CallReader::Result::kFailed && try_next_syntax(symbol, pieces)) return;
