@@ -207,8 +207,9 @@ TEST_CASE("Llama 3: JSON without marks is a call if it has the name of an offere
   CHECK(replies.seen("[weather(city='Rome', days=3), now()]") ==
         Seen{.calls = {{"weather", R"({"city": "Rome", "days": 3})"}, {"now", "{}"}}});
   for (const std::string written :
-       {R"({"name": "other", "parameters": {}})", R"({"name": "other"})", R"({"city": "Rome"})", R"({"name": "now", "a": 1})",
-        R"(See {"name": "now", "parameters": {}})", "[other()]", "[1, 2]", "[see](now)", "{", "["}) {
+       {R"({"name": "other", "parameters": {}})", R"({"name": "other"})", R"({"city": "Rome"})",
+        R"({"name": "now", "a": 1})", R"(See {"name": "now", "parameters": {}})", "[other()]", "[1, 2]", "[see](now)",
+        "{", "["}) {
     CAPTURE(written);
     CHECK(replies.seen(written) == Seen{.answer = written});
   }
@@ -243,7 +244,7 @@ TEST_CASE("each format's calls, as its template writes them, with marks as speci
     std::vector<std::string> special;  ///< marks
     std::string written;
   };
-  const std::string json = kWeather.arguments;
+  const std::string object_text = kWeather.arguments;
   const std::string dsml = "<｜DSML｜";
   const std::string values =
       "<parameter=city>\na \"b\"\nc</x>\n</parameter>\n<parameter=days>\n3\n</parameter>\n"
@@ -254,11 +255,11 @@ TEST_CASE("each format's calls, as its template writes them, with marks as speci
       "<parameter=options>{'k': [1, None, 'z']}</parameter>\n<parameter=exact>True</parameter>\n"
       "</function>\n";
   const std::string list =
-      "[{\"name\": \"weather\", \"arguments\": " + json + "}, {\"name\": \"now\", \"arguments\": {}}]";
+      "[{\"name\": \"weather\", \"arguments\": " + object_text + "}, {\"name\": \"now\", \"arguments\": {}}]";
   const std::vector<Case> cases = {
       {"hermes",
        {"<tool_call>", "</tool_call>"},
-       "<tool_call>\n{\"name\": \"weather\", \"arguments\": " + json + "}\n</tool_call>\n" +
+       "<tool_call>\n{\"name\": \"weather\", \"arguments\": " + object_text + "}\n</tool_call>\n" +
            "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"},
       {"qwen3-coder",
        {"<tool_call>", "</tool_call>"},
@@ -270,24 +271,24 @@ TEST_CASE("each format's calls, as its template writes them, with marks as speci
            "</seed:tool_call>\n<seed:tool_call>\n<function=now>\n</function>\n</seed:tool_call>"},
       {"mistral",
        {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"},
-       "[TOOL_CALLS]weather[CALL_ID]abcdefgh1[ARGS]" + json + "[TOOL_CALLS]now[ARGS]{}"},
+       "[TOOL_CALLS]weather[CALL_ID]abcdefgh1[ARGS]" + object_text + "[TOOL_CALLS]now[ARGS]{}"},
       {"mistral", {"[TOOL_CALLS]", "[ARGS]"}, "[TOOL_CALLS]" + list},
       {"mistral-list", {"[TOOL_CALLS]", "[ARGS]"}, "[TOOL_CALLS] " + list},
       {"harmony",
        {"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|call|>"},
-       "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>" + json +
+       "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>" + object_text +
            "<|call|><|start|>assistant to=functions.now<|channel|>commentary json<|message|>{}<|call|>"},
       {"deepseek",
        {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
         "<｜tool▁calls▁end｜>"},
-       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>weather\n```json\n" + json +
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>weather\n```json\n" + object_text +
            "\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n{}\n```<"
            "｜tool▁call▁end｜>"
            "<｜tool▁calls▁end｜>"},
       {"deepseek-v3.1",
        {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
         "<｜tool▁calls▁end｜>"},
-       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather<｜tool▁sep｜>" + json +
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather<｜tool▁sep｜>" + object_text +
            "<｜tool▁call▁end｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
       {"deepseek-v3.2",
        {},
@@ -316,7 +317,7 @@ TEST_CASE("each format's calls, as its template writes them, with marks as speci
       {"kimi",
        {"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>",
         "<|tool_calls_section_end|>"},
-       "<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>" + json +
+       "<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>" + object_text +
            "<|tool_call_end|><|tool_call_begin|>functions.now:1<|tool_call_argument_begin|>{}<|tool_call_end|>"
            "<|tool_calls_section_end|>"},
       {"minimax",
@@ -327,7 +328,7 @@ TEST_CASE("each format's calls, as its template writes them, with marks as speci
       {"granite", {"<|tool_call|>"}, "<|tool_call|>" + list},
       {"phi4",
        {"<|tool_call|>", "<|/tool_call|>"},
-       "<|tool_call|>{\"name\": \"weather\", \"arguments\": " + json +
+       "<|tool_call|>{\"name\": \"weather\", \"arguments\": " + object_text +
            "}<|/tool_call|><|tool_call|>[{\"name\": \"now\", \"arguments\": {}}]<|/tool_call|>"},
       {"nemotron", {"<TOOLCALL>", "</TOOLCALL>"}, "<TOOLCALL>" + list + "</TOOLCALL>"},
       {"hunyuan", {"<tool_calls>"}, "<tool_calls>" + list + "</tool_calls>"},
@@ -338,12 +339,12 @@ TEST_CASE("each format's calls, as its template writes them, with marks as speci
       {"lfm2", {"<|tool_call_start|>", "<|tool_call_end|>"}, "<|tool_call_start|>" + list + "<|tool_call_end|>"},
       {"command",
        {"<|START_ACTION|>", "<|END_ACTION|>"},
-       "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"weather\", \"parameters\": " + json +
+       "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"weather\", \"parameters\": " + object_text +
            "},\n    {\"tool_call_id\": \"1\", \"tool_name\": \"now\", \"parameters\": {}}\n]<|END_ACTION|>"},
       {"apertus",
        {"<|tools_prefix|>", "<|tools_suffix|>"},
-       "<|tools_prefix|>[{\"weather\": " + json + "}, {\"now\": {}}]<|tools_suffix|>"},
-      {"functionary", {}, "<function=weather>" + json + "</function><function=now>{}</function>"},
+       "<|tools_prefix|>[{\"weather\": " + object_text + "}, {\"now\": {}}]<|tools_suffix|>"},
+      {"functionary", {}, "<function=weather>" + object_text + "</function><function=now>{}</function>"},
   };
   for (const Case& each : cases) {
     CAPTURE(each.format);
