@@ -70,7 +70,8 @@ fs::path JobState::folder_of(const fs::path& folder, const Ranks& ranks) {
   return folder.string() + "-" + std::to_string(ranks.rank() + 1) + "-of-" + std::to_string(ranks.size());
 }
 
-JobState::JobState(fs::path folder, const JobKey& key) : folder_(std::move(folder)), digest_(key.digest()) {
+JobState::JobState(fs::path folder, const JobKey& key, std::function<Time()> now)
+    : folder_(std::move(folder)), digest_(key.digest()), now_(std::move(now)) {
   open();
 }
 
@@ -165,7 +166,7 @@ void JobState::erase(std::string_view name) {
 }
 
 bool JobState::worth_saving() const {
-  return problem_.empty() && Clock::now() - last_saved_ >= 10 * saving_;
+  return problem_.empty() && (!last_saved_ || now_() - *last_saved_ >= 10 * saving_);
 }
 
 void JobState::empty(const fs::path& folder) {

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -29,8 +30,12 @@ namespace ballast::jobs {
 
 class JobState {
  public:
-  /// Creates the folder, or empties that of a job with another key. Throws Error if another process uses it.
-  JobState(std::filesystem::path folder, const JobKey& key);
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// Creates the folder, or empties that of a job with another key. `now` returns the time by which worth_saving()
+  /// decides. Throws Error if another process uses the folder.
+  JobState(std::filesystem::path folder, const JobKey& key,
+           std::function<Time()> now = &std::chrono::steady_clock::now);
   ~JobState();
   JobState(const JobState&) = delete;
   JobState& operator=(const JobState&) = delete;
@@ -60,10 +65,10 @@ class JobState {
   bool worth_saving() const;
   template <typename Save>
   void save_stage(const Save& save) {
-    const auto begin = Clock::now();
+    const Time begin = now_();
     save();
-    last_saved_ = Clock::now();
-    saving_ = last_saved_ - begin;
+    last_saved_ = now_();
+    saving_ = *last_saved_ - begin;
   }
 
   /// Removes everything when the job is complete.
@@ -76,8 +81,6 @@ class JobState {
   const std::string& problem() const { return problem_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void open();
   static void empty(const std::filesystem::path& folder);
   static void remove_folder(const std::filesystem::path& folder);
@@ -89,8 +92,9 @@ class JobState {
   std::string digest_;
   int lock_ = -1;  ///< file descriptor of the key's file, while this process uses the folder
   std::string problem_;
-  Clock::time_point last_saved_{};
-  Clock::duration saving_{};  ///< time to save the last stage
+  std::function<Time()> now_;
+  std::optional<Time> last_saved_;  ///< nullopt before the first stage
+  Time::duration saving_{};         ///< time to save the last stage
 };
 
 /// Runs job(), whose progress was saved. If an input is refused, discard() removes the progress, because the next

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <fstream>
 #include <string>
 
@@ -95,6 +96,22 @@ TEST_CASE("removing a job's folder removes those of its ranks, and no others") {
   JobState::remove_folders(directory / "s");
   for (const char* gone : {"s", "s-1-of-2", "s-2-of-2"}) CHECK_FALSE(fs::exists(directory / gone));
   for (const char* left : {"s-calibration", "s-1-of-2x", "t-1-of-2"}) CHECK(fs::exists(directory / left));
+}
+
+TEST_CASE("a stage is saved when saving takes at most a tenth of the time since the last one") {
+  const TemporaryDirectory directory;
+  JobState::Time now{};
+  JobState state(directory / "state", key("a"), [&now] { return now; });
+  CHECK(state.worth_saving());
+  const auto save_for_two_seconds = [&] { now += std::chrono::seconds(2); };
+  state.save_stage(save_for_two_seconds);
+  CHECK_FALSE(state.worth_saving());
+  now += std::chrono::seconds(19);
+  CHECK_FALSE(state.worth_saving());
+  now += std::chrono::seconds(1);
+  CHECK(state.worth_saving());
+  state.save_stage([] {});
+  CHECK(state.worth_saving());
 }
 
 TEST_CASE("a job continues if nothing can be saved, and knows the reason") {
