@@ -8,14 +8,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "ballast/statistics.h"
 #include "kernels/statistics.h"
 
 namespace ballast::calib {
 
 namespace {
-
-constexpr double kMassiveMagnitude = 100.0;
-constexpr double kMassiveRatio = 1000.0;
 
 // The median of a batch approximates the median of all rows, within a factor of two, until that is known.
 constexpr double kCandidateRatio = kMassiveRatio / 2;
@@ -53,10 +51,6 @@ std::vector<std::vector<Peak>> gather_peaks(Ranks& ranks, const std::vector<Peak
 }
 
 }  // namespace
-
-bool is_massive(double magnitude, double median) {
-  return magnitude > kMassiveMagnitude && magnitude >= kMassiveRatio * median;
-}
 
 ChannelRanges::Kind::Kind(std::size_t channels)
     : min(channels, std::numeric_limits<float>::infinity()), max(channels, -std::numeric_limits<float>::infinity()) {}

@@ -84,9 +84,6 @@ class OutputMagnitudes {
   std::vector<Peak> channel_peaks_;
 };
 
-/// Returns whether a magnitude is massive: > 100 and >= 1000 x the median (Sun et al. 2024).
-bool is_massive(double magnitude, double median);
-
 }  // namespace ballast::calib
 
 #endif  // BALLAST_CALIB_ACCUMULATORS_H_

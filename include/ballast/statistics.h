@@ -11,6 +11,14 @@
 
 namespace ballast {
 
+/// A value of a block's output is massive if its magnitude is > 100 and >= 1000 x the median of the magnitudes (Sun et
+/// al. 2024, arXiv:2402.17762).
+inline constexpr double kMassiveMagnitude = 100.0;
+inline constexpr double kMassiveRatio = 1000.0;
+inline bool is_massive(double magnitude, double median) {
+  return magnitude > kMassiveMagnitude && magnitude >= kMassiveRatio * median;
+}
+
 /// One large value of a block's output.
 struct TopValue {
   float value = 0;           ///< signed
@@ -26,7 +34,7 @@ struct LayerStatistics {
   std::size_t layer = 0;
   double median = 0;          ///< of the magnitudes, over all samples, tokens and channels
   std::vector<TopValue> top;  ///< the largest value of each of the largest channels, in descending order of magnitude
-  bool massive = false;       ///< the largest is > 100 and >= 1000 x median (Sun et al. 2024, arXiv:2402.17762)
+  bool massive = false;       ///< the largest is massive
 };
 
 /// A channel of the residual stream with massive values.

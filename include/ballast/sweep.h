@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ballast/benchmark.h"
@@ -23,6 +24,19 @@ struct SweepRecipe {
   std::string name;             ///< unique in its sweep: "w8a8", "w4a16@92MB"
   ConvertOptions conversion{};  ///< with the sweep's statistics instead of its own
 };
+
+/// The scheme of a size that is named without one: its activations cost no accuracy.
+inline constexpr std::string_view kSizedScheme = "w4a16";
+
+/// Returns the recipe that a name describes: a scheme, or a scheme and the size of the tensor files, "w4a8@92MB".
+/// `preset` gives the amount of work. Throws Error.
+SweepRecipe sweep_recipe(std::string_view name, const Preset& preset);
+
+/// Returns the recipe of a file, named like the file. The preset sets everything except the rounding. Throws Error.
+SweepRecipe read_sweep_recipe(const std::filesystem::path& path, const Preset& preset);
+
+/// Returns recipes for a model with `weights` weights, from 8 bits per weight to fewer than 5.
+std::vector<SweepRecipe> default_sweep_recipes(std::uint64_t weights, const Preset& preset);
 
 struct SweepOptions {
   std::vector<SweepRecipe> recipes{};

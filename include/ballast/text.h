@@ -24,6 +24,10 @@ std::string_view from_code_point(std::string_view bytes);
 /// Returns "988 B", "12.3 kB", "271.2 MB", "1.49 GB": powers of 1000, three or four digits.
 std::string format_bytes(std::uint64_t bytes);
 
+/// Returns the bytes of "92MB", "1.5 GiB", "96000000", the inverse of format_bytes. Units of 1000 or (KiB, MiB, ...) of
+/// 1024, in letters of any case. Throws Error at `context` for other text and for less than 1 byte.
+std::uint64_t parse_bytes(std::string_view context, std::string_view text);
+
 }  // namespace ballast::text
 
 namespace ballast::report {

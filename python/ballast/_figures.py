@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ballast import _ballast
 from ballast._progress import in_notebook
-from ballast.recipe import is_ballast_format
+from ballast.results import SweepRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from ballast.statistics import Statistics
-    from ballast.sweeps import Sweep, SweepRow
 
 SMALLEST_DRAWN = 1e-5
 """Smaller divergences come from the rounding of sums; a point there would squeeze the others together."""
@@ -43,12 +42,10 @@ def _whole_numbers(axis: Any) -> None:
     axis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _plot_magnitudes(axes: Axes, statistics: Statistics) -> None:
-    medians = statistics.medians
-    top = statistics.top_values
+def _plot_magnitudes(axes: Axes, medians: np.ndarray, top: np.ndarray, massive_layers: np.ndarray) -> None:
     layers = np.arange(medians.size)
     largest = np.array([np.abs(top["value"][top["layer"] == layer]).max(initial=0) for layer in layers])
-    for layer in statistics.massive_layers:
+    for layer in massive_layers:
         axes.axvspan(layer - 0.5, layer + 0.5, color=_SHADE, linewidth=0)
     with np.errstate(divide="ignore"):
         axes.plot(layers, np.where(largest > 0, largest, np.nan), color="#d95f02", marker="o", markersize=3,
@@ -57,7 +54,7 @@ def _plot_magnitudes(axes: Axes, statistics: Statistics) -> None:
                   label="median")
     axes.set_yscale("log")
     axes.set(xlabel="layer (0: the embedding)", ylabel="magnitude",
-             title="Output of each layer" + (", massive ones shaded" if statistics.massive_layers.size else ""))
+             title="Output of each layer" + (", massive ones shaded" if massive_layers.size else ""))
     if top.size:
         place = top[np.abs(top["value"]).argmax()]
         words = f"{place['value']:,.0f} in channel {place['channel']},\nat token {place['position']} of its sample"
@@ -68,8 +65,7 @@ def _plot_magnitudes(axes: Axes, statistics: Statistics) -> None:
     _whole_numbers(axes.xaxis)
 
 
-def _plot_sinks(axes: Axes, statistics: Statistics) -> None:
-    share = statistics.sink_share
+def _plot_sinks(axes: Axes, share: np.ndarray, sink_heads: int) -> None:
     layers, heads = share.shape
     axes.grid(visible=False)
     image = axes.imshow(share, vmin=0, vmax=1, cmap="viridis", aspect="auto", origin="lower",
@@ -77,20 +73,20 @@ def _plot_sinks(axes: Axes, statistics: Statistics) -> None:
     assert axes.figure is not None
     axes.figure.colorbar(image, ax=axes, label="share of the attention")
     axes.set(xlabel="head", ylabel="layer",
-             title=f"Attention on the first token: {len(statistics.sink_heads)} sink heads")
+             title=f"Attention on the first token: {sink_heads} sink heads")
     _whole_numbers(axes.xaxis)
     _whole_numbers(axes.yaxis)
 
 
-def _plot_inputs(axes: Axes, statistics: Statistics) -> None:
+def _plot_inputs(axes: Axes, inputs: Iterable[tuple[str, float]]) -> None:
     """The largest value, if a layer has several inputs of a kind, as with experts."""
     ratios: dict[str, dict[int, float]] = {}
-    for measured in statistics.inputs:
-        layer = re.search(r"\.(\d+)\.", measured.linears[0])
+    for linear, ratio in inputs:
+        layer = re.search(r"\.(\d+)\.", linear)
         if layer is not None:
-            by_layer = ratios.setdefault(measured.linears[0].rpartition(".")[2], {})
+            by_layer = ratios.setdefault(linear.rpartition(".")[2], {})
             number = int(layer[1]) + 1
-            by_layer[number] = max(by_layer.get(number, 0), measured.absmax_ratio)
+            by_layer[number] = max(by_layer.get(number, 0), ratio)
     for kind, by_layer in ratios.items():
         axes.plot(list(by_layer), list(by_layer.values()), marker="o", markersize=3, label=kind)
     axes.set_yscale("log")
@@ -100,13 +96,15 @@ def _plot_inputs(axes: Axes, statistics: Statistics) -> None:
     _whole_numbers(axes.xaxis)
 
 
-def statistics_figure(statistics: Statistics) -> Figure:
+def statistics_figure(title: str, *, medians: np.ndarray, top_values: np.ndarray, massive_layers: np.ndarray,
+                      sink_share: np.ndarray, sink_heads: int, inputs: Iterable[tuple[str, float]]) -> Figure:
+    """sink_heads: their number. inputs: of each input its first linear and its absmax_ratio. The others are those of
+    `Statistics`."""
     figure, axes = _figure(3, 4.6, 3.8)
-    _plot_magnitudes(axes[0], statistics)
-    _plot_sinks(axes[1], statistics)
-    _plot_inputs(axes[2], statistics)
-    figure.suptitle(f"{statistics.model}: {statistics.samples} samples of {statistics.length} tokens, "
-                    f"{statistics.text}")
+    _plot_magnitudes(axes[0], medians, top_values, massive_layers)
+    _plot_sinks(axes[1], sink_share, sink_heads)
+    _plot_inputs(axes[2], inputs)
+    figure.suptitle(title)
     return figure
 
 
@@ -121,9 +119,9 @@ def _best(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 def _kind(row: SweepRow) -> str:
     """The group of a recipe: the scheme, and whether formats are chosen matrix by matrix."""
-    scheme = str(row.recipe.get("scheme", row.name))
-    chosen = row.recipe.get("target_bytes", 0) != 0 or not is_ballast_format(str(row.recipe.get("linears", "")))
-    return scheme if chosen else f"{scheme}, one format for all"
+    scheme = row.recipe["scheme"]
+    fixed = row.recipe["target_bytes"] == 0 and _ballast.parse_format(row.recipe["linears"]).is_ballast_format
+    return f"{scheme}, one format for all" if fixed else scheme
 
 
 def _plot_points(axes: Axes, rows: list[tuple[float, float, SweepRow]], more_is_better: bool) -> None:
@@ -143,8 +141,8 @@ def _plot_points(axes: Axes, rows: list[tuple[float, float, SweepRow]], more_is_
         axes.legend()
 
 
-def sweep_figure(sweep: Sweep) -> Figure:
-    measured = [(row.evaluation, row) for row in sweep.rows
+def sweep_figure(rows: list[SweepRow], title: str) -> Figure:
+    measured = [(row.evaluation, row) for row in rows
                 if row.evaluation is not None and (row.evaluation.kl_mean or 0) >= SMALLEST_DRAWN]
     if not measured:
         raise ValueError("no recipe has a divergence to draw")
@@ -159,5 +157,5 @@ def sweep_figure(sweep: Sweep) -> Figure:
                             if row.benchmark is not None for result in row.benchmark.results if result.test == test],
                      more_is_better=True)
         axis.set(xlabel=f"{test}, tokens per second", title="Lower and further to the right is better")
-    figure.suptitle(f"{sweep.model}, {sweep.original_bytes / 1e6:.4g} MB: accuracy by recipe")
+    figure.suptitle(title)
     return figure

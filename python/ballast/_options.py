@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,9 +13,6 @@ from ballast._processor import compute_options
 PathLike: TypeAlias = str | os.PathLike[str]
 Size: TypeAlias = int | str
 """Bytes, or a string like "92MB" or "1.5GiB"."""
-
-_UNITS = {"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12,
-          "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 
 
 def filled(options: Any, **values: Any) -> Any:
@@ -43,14 +39,7 @@ def one_of(option: str, name: str, names: Iterable[str]) -> str:
 
 def byte_count(option: str, size: Size) -> int:
     """Raises ValueError for an invalid size."""
-    if isinstance(size, str):
-        match = re.fullmatch(r"(\d+\.?\d*|\.\d+) *([A-Za-z]*)", size)
-        if match is None or match[2].lower() not in _UNITS:
-            raise ValueError(f"{option}: {size!r} must be a size like 92MB, 1.5GiB or a number of bytes")
-        size = round(float(match[1]) * _UNITS[match[2].lower()])
-    if size < 1:
-        raise ValueError(f"{option}: {size} must be at least 1 byte")
-    return int(size)
+    return _ballast.parse_bytes(option, str(size))
 
 
 def paths(files: PathLike | Iterable[PathLike]) -> list[Path]:

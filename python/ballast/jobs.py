@@ -31,14 +31,15 @@ from ballast._options import (
 from ballast._processor import compute_options
 from ballast._progress import Progress, shown, tell
 from ballast.errors import Error, FileError
-from ballast.recipe import Recipe, RecipeFlags, prefix_name
+from ballast.recipe import Recipe, RecipeFlags, changes_of, prefix_name
 from ballast.statistics import Statistics
 
 
 def inspect(model: PathLike) -> results.Inspection:
     """Describes a model without running it."""
-    fields = json.loads(_ballast.inspect(Path(model)))
-    return results.from_fields(results.Inspection, fields | {"details": fields})
+    details = json.loads(_ballast.inspect(Path(model)))
+    shown = {name: value for name, value in details.items() if name in results.Inspection.__annotations__}
+    return results.from_fields(results.Inspection, shown | {"details": details})
 
 
 def _check_output(place: PathLike, force: bool) -> None:
@@ -94,15 +95,12 @@ def recipe_of(scheme: str | None, recipe: Recipe | PathLike | None, flags: Recip
 
 
 def _output_format(to: str, flags: RecipeFlags) -> str:
-    """Other programs' files cannot mix 16 bits and integers; a flag that requests it is an error."""
     name = one_of("to", to, _ballast.output_format_names())
-    for flag in ("outliers", "wide_inputs"):
-        if name != "ballast" and flags.get(flag):
-            raise ValueError(f"{flag} is for ballast's own files: to={to!r} cannot mix 16 bits and integers")
+    _ballast.check_changes(changes_of(flags), name)
     return name
 
 
-def convert_options(recipe: Recipe, preset: str | None = None, keep_rounding: bool = False) -> Any:
+def _convert_options(recipe: Recipe, preset: str | None, keep_rounding: bool) -> Any:
     """A preset's rounding applies only if the preset was named and no rounding."""
     options = _ballast.ConvertOptions()
     options.recipe = recipe._recipe
@@ -129,7 +127,7 @@ def _conversion(model: PathLike, to: str, scheme: str | None, recipe: Recipe | P
         if "target_size" in flags:
             raise ValueError("target_bpw and target_size exclude each other")
         flags = {**flags, "target_size": int(target_bpw * inspect(model).parameters / 8)}
-    options = convert_options(recipe_of(scheme, recipe, flags), preset, "rounding" in flags)
+    options = _convert_options(recipe_of(scheme, recipe, flags), preset, "rounding" in flags)
     options.use_output_format(_output_format(to, flags))
     files = paths(text)
     if stats is not None and files:

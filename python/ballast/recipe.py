@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 from ballast import _ballast
-from ballast._options import PathLike, Size, byte_count, one_of
+from ballast._options import PathLike, Size, byte_count, named, one_of
 
 
 class RecipeFlags(TypedDict, total=False):
@@ -54,83 +54,44 @@ class RecipeFlags(TypedDict, total=False):
     correct_drift: bool
 
 
-_SWITCHES = ("fold_norms", "fold_biases", "center_norms", "equalize", "smooth", "rotate", "rotate_values",
-             "untie_head", "wide_end", "wide_amplified", "shrink_experts", "correct_drift")
-_CHOSEN_BY_SIZE = ("bits", "group_size", "scale_bits", "symmetric", "embedding", "head")
-_NAMING_FORMATS = (*_CHOSEN_BY_SIZE, "outliers", "activation_scales")
-
-
 def prefix_name(prefix: str | Iterable[int]) -> str:
     return prefix if isinstance(prefix, str) else ",".join(str(id_) for id_ in prefix)
 
 
-def is_ballast_format(name: str) -> bool:
-    """Whether weights of a format, "int4-g32", "nl5-g64-s8", "bf16", are codes of ballast's own files."""
-    return name.startswith(("int", "nl"))
+def _value(flag: str, value: Any) -> Any:
+    """The value of a flag as `RecipeChanges` has it."""
+    match flag:
+        case "group_size":
+            return 0 if value == "channel" else value
+        case "rounding":
+            return named(_ballast.Rounding, flag, value)
+        case "target_size":
+            return byte_count(flag, value)
+        case "activation_scales":
+            return one_of(flag, value, ("token", "group")) == "group"
+        case "embedding" | "head":
+            return _ballast.parse_format(value)
+        case "format":
+            return [_ballast.FormatOverride(pattern, _ballast.parse_format(name)) for pattern, name in value.items()]
+        case "prefix":
+            return _ballast.parse_prefix(prefix_name(value), flag)
+    return value
 
 
-def _changed_format(name: str, flags: RecipeFlags) -> str:
-    """"int4-g32-asym-s8" with other bits, groups, zero points or scales."""
-    parts = name.split("-")
-    if not parts[0].startswith("int"):
-        raise ValueError(f"bits, group_size, scale_bits and symmetric need a scheme of integers with even "
-                         f"steps, not {name} weights")
-    bits = flags.get("bits", int(parts[0][3:]))
-    group = flags.get("group_size", "channel" if "channel" in parts else int(parts[1][1:]))
-    symmetric = flags.get("symmetric", "asym" not in parts)
-    scale_bits = flags.get("scale_bits", 8 if "s8" in parts else 16)
-    if scale_bits == 8 and group == "channel":
-        raise ValueError("scale_bits: scales of 8 bits need a group_size other than channel")
-    return (f"int{bits}-" + ("channel" if group == "channel" else f"g{group}") + ("" if symmetric else "-asym")
-            + ("-s8" if scale_bits == 8 else ""))
-
-
-def _share(name: str, share: float, most: float) -> float:
-    if 0 <= share <= most:
-        return share
-    raise ValueError(f"{name}: {share} must be a share from 0 to {most}")
-
-
-def _apply(fields: dict[str, Any], flags: RecipeFlags) -> None:
+def changes_of(flags: RecipeFlags) -> Any:
+    """The flags for the library, which has the rules."""
     unknown = flags.keys() - RecipeFlags.__annotations__.keys()
     if unknown:
         raise TypeError(f"unknown flags of a recipe: {', '.join(sorted(unknown))}")
-    if any(flag in flags for flag in ("bits", "group_size", "scale_bits", "symmetric")):
-        fields["linears"] = _changed_format(fields["linears"], flags)
-    if any(flag in flags for flag in _NAMING_FORMATS) and fields["target_bytes"] == "natural":
-        fields["target_bytes"] = 0
-    if "target_size" in flags:
-        if any(flag in flags for flag in _CHOSEN_BY_SIZE):
-            raise ValueError("target_size chooses what bits, group_size, scale_bits, symmetric, embedding and head "
-                             "would set; format fixes a matrix's format")
-        if not is_ballast_format(fields["linears"]):
-            raise ValueError(f"target_size needs a scheme of integers, not {fields['scheme']}")
-        fields["target_bytes"] = byte_count("target_size", flags["target_size"])
-    if "rounding" in flags:
-        fields["rounding"] = one_of("rounding", flags["rounding"], ("nearest", "search", "gptq"))
-    if "outliers" in flags:
-        fields["outlier_fraction"] = _share("outliers", flags["outliers"], 0.5)
-    if "activation_scales" in flags:
-        if fields["activations"] != "int8":
-            raise ValueError("activation_scales needs a scheme that quantizes activations (w8a8, w4a8)")
-        scales = one_of("activation_scales", flags["activation_scales"], ("token", "group"))
-        fields["activation_groups"] = scales == "group"
-    if "wide_inputs" in flags:
-        if fields["activations"] != "int8":
-            raise ValueError("wide_inputs needs a scheme that quantizes activations (w8a8, w4a8)")
-        if fields["target_bytes"] == 0:
-            raise ValueError("wide_inputs is for formats that are chosen matrix by matrix, not for one that is named")
-        fields["wide_fraction"] = _share("wide_inputs", flags["wide_inputs"], 1)
-    if "prefix" in flags:
-        fields["prefix"] = prefix_name(flags["prefix"])
-    if "embedding" in flags:
-        fields["embedding"] = flags["embedding"]
-    if "head" in flags:
-        fields["head"] = flags["head"]
-    fields |= {name: bool(value) for name, value in flags.items() if name in _SWITCHES}
-    if "format" in flags:
-        first = [{"pattern": pattern, "format": name} for pattern, name in flags["format"].items()]
-        fields["exceptions"] = first + fields["exceptions"]
+    changes = _ballast.RecipeChanges()
+    switches: dict[str, bool] = {}
+    for flag, value in flags.items():
+        if hasattr(changes, flag):
+            setattr(changes, flag, _value(flag, value))
+        else:
+            switches[flag] = bool(value)
+    changes.switches = switches
+    return changes
 
 
 class Recipe:
@@ -142,36 +103,27 @@ class Recipe:
     """
 
     def __init__(self, scheme: str = "w8a8", **flags: Unpack[RecipeFlags]) -> None:
-        self._recipe = _ballast.recipe_for_scheme(scheme)
-        self._change(flags, "recipe")
-
-    def _change(self, flags: RecipeFlags, context: str) -> None:
-        if not flags:
-            return
-        fields = self.to_dict()
-        _apply(fields, flags)
-        self._recipe = _ballast.parse_recipe(json.dumps(fields), context)
+        self._recipe = _ballast.change_recipe(_ballast.recipe_for_scheme(scheme), changes_of(flags))
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any], **flags: Unpack[RecipeFlags]) -> Recipe:
         """Fields as in a recipe file; absent ones have the scheme's values. Raises Error for an unknown one."""
-        return cls._of(_ballast.parse_recipe(json.dumps(dict(fields)), "recipe"), flags, "recipe")
+        return cls._of(_ballast.parse_recipe(json.dumps(dict(fields)), "recipe"), flags)
 
     @classmethod
     def load(cls, path: PathLike, **flags: Unpack[RecipeFlags]) -> Recipe:
         """Raises FileError, and Error for an invalid file."""
-        return cls._of(_ballast.read_recipe(Path(path)), flags, str(path))
+        return cls._of(_ballast.read_recipe(Path(path)), flags)
 
     @classmethod
-    def _of(cls, recipe: Any, flags: RecipeFlags, context: str) -> Recipe:
+    def _of(cls, recipe: Any, flags: RecipeFlags) -> Recipe:
         made = cls.__new__(cls)
-        made._recipe = recipe
-        made._change(flags, context)
+        made._recipe = _ballast.change_recipe(recipe, changes_of(flags))
         return made
 
     def changed(self, **flags: Unpack[RecipeFlags]) -> Recipe:
         """Another recipe, with these flags."""
-        return self._of(self._recipe, flags, "recipe")
+        return self._of(self._recipe, flags)
 
     def to_dict(self) -> dict[str, Any]:
         return json.loads(_ballast.recipe_json(self._recipe))

@@ -18,10 +18,10 @@ def from_json(kind: type[T], text: str) -> T:
 
 
 def from_fields(kind: Any, fields: dict[str, Any]) -> Any:
-    """Returns the dataclass with these fields; unknown ones are ignored, absent ones have its defaults."""
+    """Returns the dataclass with these fields; absent ones have its defaults. Raises TypeError for an unknown one: the
+    program must not print what the package does not have."""
     hints = typing.get_type_hints(kind)
-    known = {item.name for item in dataclasses.fields(kind)}
-    return kind(**{name: _converted(hints[name], value) for name, value in fields.items() if name in known})
+    return kind(**{name: _converted(hints.get(name), value) for name, value in fields.items()})
 
 
 def _converted(hint: Any, value: Any) -> Any:
@@ -342,3 +342,25 @@ class SpeculationBenchmark:
     speedup: float
     draft_tokens: int
     accepted_tokens: int
+
+
+@dataclass(frozen=True)
+class SweepFormat:
+    """The number of weights in a format, and their bytes."""
+
+    name: str
+    weights: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class SweepRow:
+    """The results of one recipe."""
+
+    name: str
+    recipe: dict[str, Any] = field(default_factory=dict, repr=False)
+    formats: list[SweepFormat] = field(default_factory=list, repr=False)
+    evaluation: Evaluation | None = None
+    benchmark: Benchmark | None = None
+    error: str | None = None
+    """Why a result above is absent."""

@@ -178,8 +178,9 @@ class Statistics:
     @property
     def massive_activations(self) -> np.ndarray:
         """Those of `top_values` that are massive."""
-        top = self.top_values
-        return top[(np.abs(top["value"]) > 100) & (top["times_median"] >= 1000)]
+        massive = [_ballast.is_massive(abs(top.value), layer.median) for layer in self._measured.layers
+                   for top in layer.top]
+        return self.top_values[np.array(massive, dtype=bool)]
 
     @functools.cached_property
     def massive_channels(self) -> np.ndarray:
@@ -234,7 +235,11 @@ class Statistics:
     def plot(self) -> Figure:
         """A figure of matplotlib: magnitudes of each layer's output, attention to the first token by layer and head,
         and the spread of the channels of linears' inputs. `.savefig("statistics.png")` writes it."""
-        return statistics_figure(self)
+        title = f"{self.model}: {self.samples} samples of {self.length} tokens, {self.text}"
+        inputs = [(measured.linears[0], measured.absmax_ratio) for measured in self.inputs]
+        return statistics_figure(title, medians=self.medians, top_values=self.top_values,
+                                 massive_layers=self.massive_layers, sink_share=self.sink_share,
+                                 sink_heads=len(self.sink_heads), inputs=inputs)
 
     def __repr__(self) -> str:
         return (f"<Statistics of {self.model}: {self.samples} samples of {self.length} tokens, "

@@ -3,49 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ballast import _ballast
 from ballast._figures import sweep_figure
-from ballast._options import PathLike, byte_count, filled, one_of, paths
+from ballast._options import PathLike, filled, one_of, paths
 from ballast._page import framed
 from ballast._processor import compute_options
 from ballast._progress import Progress, shown
-from ballast.jobs import benchmark_options, convert_options, inspect, statistics_file
-from ballast.recipe import Recipe
-from ballast.results import Benchmark, Evaluation, from_json
+from ballast.jobs import benchmark_options, inspect, statistics_file
+from ballast.results import SweepRow, from_json
 from ballast.statistics import Statistics
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
-
-_SIZED_SCHEME = "w4a16"
-_DEFAULT_BITS = (7.0, 6.25, 5.5, 4.75)
-
-
-@dataclass(frozen=True)
-class SweepFormat:
-    """The number of weights in a format, and their bytes."""
-
-    name: str
-    weights: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class SweepRow:
-    """The results of one recipe."""
-
-    name: str
-    recipe: dict[str, Any] = field(default_factory=dict, repr=False)
-    formats: list[SweepFormat] = field(default_factory=list, repr=False)
-    evaluation: Evaluation | None = None
-    benchmark: Benchmark | None = None
-    error: str | None = None
-    """Why a result above is absent."""
 
 
 @dataclass(frozen=True)
@@ -88,37 +62,10 @@ class Sweep:
         """A figure of matplotlib: divergence over size and, if it was measured, over speed, with a point for each
         recipe, except those below 1e-5, which differ from the original only by the rounding of sums. A line joins the
         points that no other beats. Raises ValueError if there is nothing to draw."""
-        return sweep_figure(self)
+        return sweep_figure(self.rows, f"{self.model}, {self.original_bytes / 1e6:.4g} MB: accuracy by recipe")
 
     def _repr_html_(self) -> str:
         return framed(self.page())
-
-
-def _size_name(size: float) -> str:
-    """At least three digits, because neighbouring sizes may differ by a tenth."""
-    if size < 1e3:
-        return f"{size:.0f}B"
-    small = size < 1e6
-    value = size / (1e3 if small else 1e6)
-    return f"{value:.{2 if value < 10 else 1 if value < 100 and small else 0}f}" + ("kB" if small else "MB")
-
-
-def _recipe(scheme: str, preset: str, size: str | None = None) -> Any:
-    recipe = Recipe(scheme) if size is None else Recipe(scheme, target_size=byte_count("size", size))
-    conversion = convert_options(recipe, preset)
-    return filled(_ballast.SweepRecipe(), name=scheme if size is None else f"{scheme}@{size}", conversion=conversion)
-
-
-def _of_file(file: Path, preset: str) -> Any:
-    conversion = convert_options(Recipe.load(file), preset, keep_rounding=True)
-    return filled(_ballast.SweepRecipe(), name=file.stem.replace(" ", "_"), conversion=conversion)
-
-
-def _default_recipes(model: PathLike, preset: str) -> list[Any]:
-    weights = inspect(model).parameters
-    sizes = [_size_name(bits / 8 * weights) for bits in _DEFAULT_BITS]
-    plain = [_recipe(scheme, preset) for scheme in ("w8a16", "w8a8")]
-    return plain + [_recipe(scheme, preset, size) for scheme in ("w4a16", "w4a8") for size in sizes]
 
 
 def sweep(model: PathLike, output: PathLike, *, text: PathLike, schemes: Iterable[str] = (), sizes: Iterable[str] = (),
@@ -142,18 +89,17 @@ def sweep(model: PathLike, output: PathLike, *, text: PathLike, schemes: Iterabl
     calibration_files = paths(calibration_text)
     if stats is not None and calibration_files:
         raise ValueError("stats and calibration_text exclude each other: the statistics have their text")
-    recipes = []
-    for scheme in schemes:
-        name, _, size = scheme.partition("@")
-        recipes.append(_recipe(name, preset, size or None))
-    recipes += [_recipe(_SIZED_SCHEME, preset, size) for size in sizes]
-    recipes += [_of_file(file, preset) for file in paths(recipe)]
+    names = [*schemes, *(f"{_ballast.SIZED_SCHEME}@{size}" for size in sizes)]
+    recipes = [_ballast.sweep_recipe(name, preset) for name in names]
+    recipes += [_ballast.read_sweep_recipe(file, preset) for file in paths(recipe)]
     options = filled(_ballast.SweepOptions(), context=context, chunks=chunks, keep_models=keep_models,
                      compute=compute_options())
-    options.recipes = recipes or _default_recipes(model, preset)
+    options.recipes = recipes or _ballast.default_sweep_recipes(inspect(model).parameters, preset)
     options.text_file = Path(text)
     # The number of samples of a conversion without statistics, so that both give the same model.
-    options.calibration = convert_options(Recipe(), preset).calibration
+    conversion = _ballast.ConvertOptions()
+    conversion.apply_preset(preset, True)
+    options.calibration = conversion.calibration
     options.calibration.text_files = calibration_files
     options.benchmark = benchmark_options() if bench else None
     with statistics_file(stats) as file, shown(progress) as listener:

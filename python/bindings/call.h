@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "ballast/error.h"
 #include "ballast/progress.h"
 #include "ballast/threads.h"
 
@@ -32,6 +33,16 @@ auto without_lock(Function&& function) {
   const nb::gil_scoped_release released;
   prepare_thread();
   return std::forward<Function>(function)();
+}
+
+/// Runs a function that checks keyword arguments: its Error becomes ValueError.
+template <class Function>
+auto or_value_error(Function&& function) {
+  try {
+    return std::forward<Function>(function)();
+  } catch (const Error& error) {
+    throw nb::value_error(error.what());
+  }
 }
 
 /// Lets Python handle signals a few times a second. Throws the exception of the handler: KeyboardInterrupt for Ctrl-C.

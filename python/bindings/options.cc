@@ -6,7 +6,9 @@
 #include "ballast/cache.h"
 #include "ballast/model_options.h"
 #include "ballast/prefix.h"
+#include "ballast/text.h"
 #include "python/bindings/bindings.h"
+#include "python/bindings/call.h"
 
 namespace ballast::python {
 
@@ -39,6 +41,12 @@ void bind_options(nb::module_& module) {
       .def_ro("automatic", &CachedPrefix::automatic)
       .def_ro("tokens", &CachedPrefix::tokens);
   module.def("parse_prefix", &parse_prefix, "name"_a, "context"_a);
+  module.def(
+      "parse_bytes",
+      [](std::string_view option, std::string_view size) {
+        return or_value_error([&] { return text::parse_bytes(option, size); });
+      },
+      "option"_a, "size"_a);
 }
 
 }  // namespace ballast::python

@@ -105,6 +105,7 @@ void bind_statistics(nb::module_& module) {
   bind_residual_stream(module);
   bind_ranges(module);
   module.attr("SINK_SHARE") = kSinkShare;
+  module.def("is_massive", &is_massive, "magnitude"_a, "median"_a);
   nb::class_<Statistics>(module, "Statistics")
       .def_prop_ro("model", [](const Statistics& statistics) { return path_text(statistics.model); })
       .def_prop_ro("text", [](const Statistics& statistics) { return path_text(statistics.text); })

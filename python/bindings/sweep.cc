@@ -3,11 +3,14 @@
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,10 +39,22 @@ std::string sweep_model(const path& model, const path& folder, const SweepOption
 
 void bind_sweep(nb::module_& module) {
   using nb::literals::operator""_a;
-  nb::class_<SweepRecipe>(module, "SweepRecipe")
-      .def(nb::init<>())
-      .def_rw("name", &SweepRecipe::name)
-      .def_rw("conversion", &SweepRecipe::conversion);
+  nb::class_<SweepRecipe>(module, "SweepRecipe").def_ro("name", &SweepRecipe::name);
+  module.attr("SIZED_SCHEME") = std::string(kSizedScheme);
+  module.def(
+      "sweep_recipe",
+      [](std::string_view name, std::string_view preset) { return sweep_recipe(name, preset_by_name(preset)); },
+      "name"_a, "preset"_a);
+  module.def(
+      "read_sweep_recipe",
+      [](const path& file, std::string_view preset) { return read_sweep_recipe(file, preset_by_name(preset)); },
+      "path"_a, "preset"_a);
+  module.def(
+      "default_sweep_recipes",
+      [](std::uint64_t weights, std::string_view preset) {
+        return default_sweep_recipes(weights, preset_by_name(preset));
+      },
+      "weights"_a, "preset"_a);
   nb::class_<SweepOptions>(module, "SweepOptions")
       .def(nb::init<>())
       .def_rw("recipes", &SweepOptions::recipes)

@@ -5,10 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "ballast/error.h"
+#include "ballast/recipe_changes.h"
 #include "files/json_reader.h"
 #include "files/strict_json.h"
 #include "files/text_file.h"
 #include "quant/recipes/name_pattern.h"
+#include "quant/recipes/recipe_switches.h"
 
 namespace ballast {
 
@@ -77,27 +79,6 @@ std::vector<FormatOverride> parse_overrides(const files::JsonReader& list) {
   return overrides;
 }
 
-struct Switch {
-  std::string_view name;
-  bool Recipe::* field;
-};
-
-constexpr std::array<Switch, 13> kSwitches{{
-    {"fold_norms", &Recipe::fold_norms},
-    {"fold_biases", &Recipe::fold_biases},
-    {"center_norms", &Recipe::center_norms},
-    {"equalize", &Recipe::equalize},
-    {"smooth", &Recipe::smooth},
-    {"rotate", &Recipe::rotate},
-    {"rotate_values", &Recipe::rotate_values},
-    {"untie_head", &Recipe::untie_head},
-    {"activation_groups", &Recipe::activation_groups},
-    {"wide_end", &Recipe::int16_activations_at_end},
-    {"wide_amplified", &Recipe::int16_activations_where_amplified},
-    {"shrink_experts", &Recipe::shrink_experts},
-    {"correct_drift", &Recipe::correct_drift},
-}};
-
 constexpr std::array kFormatFields = {"linears", "embedding", "head", "outlier_fraction", "activation_groups"};
 constexpr const char* kNatural = "natural";  // as target_bytes
 
@@ -119,10 +100,10 @@ double read_share(const files::JsonReader& value, double most) {
 }
 
 void set_field(Recipe& recipe, std::string_view key, const files::JsonReader& value, std::string_view context) {
-  if (const auto it = std::ranges::find(kSwitches, key, &Switch::name); it != kSwitches.end()) {
-    recipe.*it->field = value.boolean();
+  if (bool Recipe::* field = quant::find_switch(key)) {
+    recipe.*field = value.boolean();
   } else if (key == "outlier_fraction") {
-    recipe.outlier_fraction = read_share(value, 0.5);
+    recipe.outlier_fraction = read_share(value, kMostOutlierFraction);
   } else if (key == "wide_fraction") {
     recipe.int16_activation_fraction = read_share(value, 1);
   } else if (key == "linears") {
@@ -196,7 +177,7 @@ std::string recipe_json(const Recipe& recipe) {
                  {"wide_fraction", recipe.int16_activation_fraction}};
   const bool natural = recipe.target_bytes == Recipe::kNaturalSize;
   result["target_bytes"] = natural ? json(kNatural) : json(recipe.target_bytes);
-  for (const auto& [name, field] : kSwitches) result[std::string(name)] = recipe.*field;
+  for (const auto& [name, field] : quant::kRecipeSwitches) result[std::string(name)] = recipe.*field;
   if (recipe.shrink_experts) result.erase("shrink_experts");  // most models have none
   if (recipe.correct_drift) result.erase("correct_drift");    // only GPTQ does
   if (!recipe.prefix.none()) result["prefix"] = prefix_name(recipe.prefix);

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "ballast/error.h"
-#include "calib/accumulators.h"
 #include "serve/api/text_format.h"
 
 namespace ballast::serve {
@@ -25,7 +24,7 @@ Json channels_json(const Statistics& statistics) {
   for (const LayerStatistics& layer : statistics.layers) {
     for (const TopValue& top : layer.top) {
       const double magnitude = std::abs(top.value);
-      if (!calib::is_massive(magnitude, layer.median)) continue;
+      if (!is_massive(magnitude, layer.median)) continue;
       channels.push_back(
           {{"layer", layer.layer}, {"channel", top.channel}, {"magnitude", magnitude}, {"median", layer.median}});
     }

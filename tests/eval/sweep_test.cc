@@ -75,6 +75,23 @@ struct SweepCase {
   }
 };
 
+TEST_CASE("the sizes of the default recipes are spread over the possible sizes of the model") {
+  for (const std::uint64_t weights : {std::uint64_t{1'000'000}, std::uint64_t{134'515'008}}) {
+    std::set<std::string> names;
+    std::size_t sized = 0;
+    for (const SweepRecipe& recipe : default_sweep_recipes(weights, preset_by_name("fast"))) {
+      CHECK(names.insert(recipe.name).second);
+      const std::uint64_t target = recipe.conversion.recipe.target_bytes;
+      if (target == Recipe::kNaturalSize) continue;
+      CHECK(target * 8 > weights * 4);
+      CHECK(target * 8 < weights * 8);
+      ++sized;
+    }
+    CHECK(sized >= 4);
+    for (const char* scheme : {"w8a8", "w8a16"}) CHECK(names.contains(scheme));
+  }
+}
+
 TEST_CASE("a recipe's figures equal those of convert and evaluate") {
   SweepCase example({"w8a16", "w4a8"});
   example.options.benchmark = BenchmarkOptions{.prompt = 8, .generate = 4, .repetitions = 1};

@@ -13,6 +13,7 @@ import unittest
 from pathlib import Path
 
 import ballast
+from ballast.results import Fold, from_fields
 from support import PROGRAM, WithModel, file_bytes, fixtures, program_json, require
 
 
@@ -136,6 +137,12 @@ class Jobs(WithModel):
         self.assertEqual([(fold.what, fold.outcome, fold.reason) for fold in folds],
                          [(fold["what"], fold["outcome"], fold["reason"]) for fold in printed])
 
+    def test_a_printed_field_that_the_package_lacks_is_an_error(self):
+        fold = {"what": "a bias", "outcome": "kept", "reason": "it is needed"}
+        self.assertEqual(from_fields(Fold, fold), Fold(**fold))
+        with self.assertRaises(TypeError):
+            from_fields(Fold, fold | {"colour": "red"})
+
     def test_convert_and_export_write_files_of_other_programs(self):
         ballast.convert(self.model, self.place / "direct", scheme="w8a8", group_size="channel", to="compressed-tensors",
                         text=self.calibration, samples=1)
@@ -149,7 +156,7 @@ class Jobs(WithModel):
 
     def test_16_bit_columns_are_refused_for_files_that_cannot_store_them(self):
         for flags in ({"outliers": 0.01}, {"wide_inputs": 0.3}):
-            with self.assertRaisesRegex(ValueError, f"{next(iter(flags))} is for ballast's own files: to='gguf'"):
+            with self.assertRaisesRegex(ValueError, f"{next(iter(flags))}: is for ballast's own files: those of gguf"):
                 ballast.plan(self.model, scheme="w4a8", to="gguf", **flags)
             with self.assertRaisesRegex(ValueError, "cannot mix"):
                 ballast.explain(self.model, scheme="w4a8", to="gguf", **flags)

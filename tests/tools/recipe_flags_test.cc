@@ -95,7 +95,9 @@ TEST_CASE("formats are still chosen if a share of inputs in 16 bits is given") {
 TEST_CASE("format overrides without a pattern, with an invalid one or with an unknown format are refused") {
   for (const char* text : {"", "down_proj", "=bf16", "a(=bf16", "a=int3", "a="}) {
     CAPTURE(text);
-    CHECK_THROWS_AS(parse_format_override(text), UsageError);
+    RecipeFlags flags;
+    flags.formats = {text};
+    CHECK_THROWS_AS(recipe_from_flags(flags), UsageError);
   }
 }
 

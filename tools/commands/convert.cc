@@ -77,28 +77,15 @@ Recipe recipe_of(const ConvertFlags& flags) {
   return recipe_from_flags(sized);
 }
 
-/// Other programs' files have no room for some features of a scheme, which are left out; a flag that requests one is an
-/// error.
-void check_own_flags(const ConvertFlags& flags) {
-  if (parse_output_format(flags.to) == OutputFormat::kBallast) return;
-  for (const auto& [option, share] : {std::pair{"--outliers", flags.recipe.outliers},
-                                      std::pair{"--wide-inputs", flags.recipe.int16_activation_fraction}}) {
-    if (share && parse_share(option, *share, 100) > 0) {
-      throw UsageError(std::string(option) + " is for ballast's own files: --to " + flags.to +
-                       " cannot mix 16 bits and integers");
-    }
-  }
-}
-
 int run_explain(const ConvertFlags& flags) {
-  check_own_flags(flags);
+  check_output_format(flags.recipe, parse_output_format(flags.to));
   const std::vector<FoldLine> lines = explain_folds(flags.model, recipe_of(flags), parse_output_format(flags.to));
   print(flags.json ? fold_lines_json(lines) + "\n" : explanation_page(lines));
   return kExitDone;
 }
 
 ConvertOptions options_from_flags(const ConvertFlags& flags) {
-  check_own_flags(flags);
+  check_output_format(flags.recipe, parse_output_format(flags.to));
   ConvertOptions options{.recipe = recipe_of(flags),
                          .output_format = parse_output_format(flags.to),
                          .statistics = flags.statistics,

@@ -16,7 +16,6 @@
 #include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/interrupt.h"
-#include "tools/terminal/units.h"
 
 namespace ballast::tools {
 namespace {

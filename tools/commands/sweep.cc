@@ -87,10 +87,10 @@ int sweep_on(Ranks& ranks, const SweepFlags& flags) {
   // Checks that cost nothing come first.
   const std::vector<SweepPeer> peers = flags.peers ? read_peers(*flags.peers) : std::vector<SweepPeer>();
   SweepOptions options = flags.options;
-  options.recipes = sweep_recipes(flags.recipes);
-  if (options.recipes.empty()) options.recipes = default_recipes(inspect(flags.model).parameters, flags.recipes.preset);
-  // The number of samples of a conversion without statistics, so that both give the same model.
   const Preset& preset = preset_by_name(flags.recipes.preset);
+  options.recipes = sweep_recipes(flags.recipes);
+  if (options.recipes.empty()) options.recipes = default_sweep_recipes(inspect(flags.model).parameters, preset);
+  // The number of samples of a conversion without statistics, so that both give the same model.
   options.calibration.samples = preset.samples;
   options.calibration.length = preset.length;
   if (!flags.bench) options.benchmark.reset();

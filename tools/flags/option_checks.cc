@@ -7,6 +7,9 @@
 #include <system_error>
 #include <utility>
 
+#include "ballast/error.h"
+#include "ballast/text.h"
+
 namespace ballast::tools {
 namespace {
 
@@ -49,6 +52,14 @@ CLI::Validator one_of(const std::vector<std::string>& values) {
 
 CLI::Validator suggested(const std::vector<std::string>& values) {
   return {[](const std::string&) { return std::string(); }, "", name_of_values(values)};
+}
+
+std::uint64_t parse_bytes(std::string_view option, std::string_view text) {
+  try {
+    return text::parse_bytes(option, text);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
 }
 
 std::vector<std::string> known_values(CLI::Option& option) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ballast::tools {
@@ -33,6 +34,9 @@ CLI::Validator one_of(const std::vector<std::string>& values);
 
 /// Accepts any value; these are offered by completion.
 CLI::Validator suggested(const std::vector<std::string>& values);
+
+/// Returns the bytes of a size, see text::parse_bytes(). Throws UsageError naming the option.
+std::uint64_t parse_bytes(std::string_view option, std::string_view text);
 
 /// Returns the values of one_of() or suggested() if that is the option's only check; else none.
 std::vector<std::string> known_values(CLI::Option& option);

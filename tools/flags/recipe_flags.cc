@@ -2,19 +2,26 @@
 
 #include <charconv>
 #include <cstddef>
-#include <regex>
+#include <map>
 #include <system_error>
+#include <utility>
 
 #include "ballast/error.h"
 #include "tools/flags/option_checks.h"
 #include "tools/flags/prefix_flag.h"
-#include "tools/terminal/units.h"
 
 namespace ballast::tools {
 namespace {
 
-/// The largest allowed share of outlier columns.
-constexpr int kMostOutlierPercent = 50;
+/// Turns the errors of RecipeChanges, whose context is an option's name, into those of flags.
+template <typename Function>
+auto usage_errors(const Function& function) {
+  try {
+    return function();
+  } catch (const Error& error) {
+    throw UsageError(std::string("--") + error.what());
+  }
+}
 
 WeightFormat format_of(const char* option, const std::string& name) {
   try {
@@ -22,29 +29,6 @@ WeightFormat format_of(const char* option, const std::string& name) {
   } catch (const Error& error) {
     throw UsageError(std::string(option) + ": " + error.what());
   }
-}
-
-void change_linears(const RecipeFlags& flags, WeightFormat& linears) {
-  if (!flags.bits && !flags.group_size && !flags.scale_bits && !flags.symmetric && !flags.asymmetric) return;
-  if (!linears.is_integer()) {
-    throw UsageError(
-        "--bits, --group-size, --scale-bits, --symmetric and --asymmetric need a scheme of integers with even steps, "
-        "not " +
-        format_name(linears) + " weights");
-  }
-  if (flags.bits) linears.bits = *flags.bits;
-  if (flags.group_size) linears.group_size = *flags.group_size == "channel" ? 0 : std::stoul(*flags.group_size);
-  if (flags.scale_bits) linears.scale_bits = *flags.scale_bits;
-  if (flags.symmetric || flags.asymmetric) linears.symmetric = flags.symmetric;
-  if (linears.scale_bits == 8 && linears.group_size == 0) {
-    throw UsageError("scales of 8 bits need a --group-size other than channel");
-  }
-}
-
-/// Returns whether flags name formats, which are then not chosen automatically.
-bool names_formats(const RecipeFlags& flags) {
-  return flags.bits || flags.group_size || flags.scale_bits || flags.symmetric || flags.asymmetric || flags.outliers ||
-         flags.activation_scales || flags.embedding || flags.head;
 }
 
 void add_activation_flags(CLI::App& command, RecipeFlags& flags) {
@@ -79,25 +63,55 @@ void add_pass_flags(CLI::App& command, RecipeFlags& flags) {
   command.add_flag("--untie-head", flags.untie_head, "Give a head that is the embedding a matrix of its own");
 }
 
-void require_int8_activations(const Recipe& recipe, const char* option) {
-  if (recipe.activations == ActivationType::kInt8) return;
-  throw UsageError(std::string(option) + " needs a scheme that quantizes activations (w8a8, w4a8)");
+/// Parses "REGEX=FORMAT", split at the last "=".
+FormatOverride parse_format_override(const std::string& text) {
+  const std::size_t cut = text.rfind('=');
+  if (cut == std::string::npos || cut == 0) {
+    throw UsageError("--format: '" + text + "' must be REGEX=FORMAT, like 'down_proj=int8-g64'");
+  }
+  return {.pattern = text.substr(0, cut), .format = format_of("--format", text.substr(cut + 1))};
 }
 
-void change_activations(const RecipeFlags& flags, Recipe& recipe) {
-  if (flags.activation_scales) {
-    require_int8_activations(recipe, "--activation-scales");
-    recipe.activation_groups = *flags.activation_scales == "group";
+RecipeChanges formats_and_shares(const RecipeFlags& flags) {
+  RecipeChanges changes{.bits = flags.bits, .scale_bits = flags.scale_bits};
+  if (flags.group_size) changes.group_size = *flags.group_size == "channel" ? 0 : std::stoul(*flags.group_size);
+  if (flags.symmetric || flags.asymmetric) changes.symmetric = flags.symmetric;
+  if (flags.rounding) changes.rounding = parse_rounding(*flags.rounding, "recipe");
+  if (flags.target_size) changes.target_bytes = parse_bytes("--target-size", *flags.target_size);
+  if (flags.outliers) {
+    constexpr int kMostPercent = static_cast<int>(100 * kMostOutlierFraction);
+    changes.outlier_fraction = parse_share("--outliers", *flags.outliers, kMostPercent);
   }
+  if (flags.activation_scales) changes.activation_groups = *flags.activation_scales == "group";
   if (flags.int16_activation_fraction) {
-    require_int8_activations(recipe, "--wide-inputs");
-    if (recipe.target_bytes == 0) {
-      throw UsageError("--wide-inputs is for formats that are chosen matrix by matrix, not for one that is named");
-    }
-    recipe.int16_activation_fraction = parse_share("--wide-inputs", *flags.int16_activation_fraction, 100);
+    changes.int16_activation_fraction = parse_share("--wide-inputs", *flags.int16_activation_fraction, 100);
   }
-  if (flags.no_int16_activations_at_end) recipe.int16_activations_at_end = false;
-  if (flags.no_int16_activations_where_amplified) recipe.int16_activations_where_amplified = false;
+  if (flags.embedding) changes.embedding = format_of("--embedding", *flags.embedding);
+  if (flags.head) changes.head = format_of("--head", *flags.head);
+  for (const std::string& format : flags.formats) changes.overrides.push_back(parse_format_override(format));
+  if (flags.prefix) changes.prefix = prefix_from_flag(*flags.prefix);
+  return changes;
+}
+
+std::map<std::string, bool> switches_of(const RecipeFlags& flags) {
+  std::map<std::string, bool> switches;
+  const auto set = [&](const char* name, bool value, bool given) {
+    if (given) switches[name] = value;
+  };
+  set("fold_norms", false, flags.no_fold_norms);
+  set("fold_biases", false, flags.no_fold_biases);
+  set("center_norms", false, flags.no_center_norms);
+  set("equalize", true, flags.equalize);
+  set("smooth", true, flags.smooth);
+  set("smooth", false, flags.no_smooth);
+  set("rotate", true, flags.rotate);
+  set("rotate_values", true, flags.rotate_values);
+  set("untie_head", true, flags.untie_head);
+  set("wide_end", false, flags.no_int16_activations_at_end);
+  set("wide_amplified", false, flags.no_int16_activations_where_amplified);
+  set("shrink_experts", false, flags.no_shrink_experts);
+  set("correct_drift", false, flags.no_correct_drift);
+  return switches;
 }
 
 }  // namespace
@@ -153,7 +167,14 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
                    "Do not correct the error of the rounding of earlier matrices");
 }
 
+RecipeChanges changes_from_flags(const RecipeFlags& flags) {
+  RecipeChanges changes = formats_and_shares(flags);
+  changes.switches = switches_of(flags);
+  return changes;
+}
+
 Recipe recipe_from_flags(const RecipeFlags& flags) {
+  const RecipeChanges changes = changes_from_flags(flags);
   Recipe recipe = [&] {
     if (flags.file) return read_recipe(*flags.file);
     try {
@@ -162,43 +183,12 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
       throw UsageError(std::string("--scheme: ") + error.what());
     }
   }();
-  change_linears(flags, recipe.linears);
-  if (names_formats(flags) && recipe.target_bytes == Recipe::kNaturalSize) recipe.target_bytes = 0;
-  if (flags.target_size && (flags.embedding || flags.head || flags.bits || flags.group_size || flags.scale_bits ||
-                            flags.symmetric || flags.asymmetric)) {
-    throw UsageError(
-        "a target size chooses what --bits, --group-size, --scale-bits, --symmetric, --asymmetric, --embedding and "
-        "--head would set; --format fixes a matrix's format");
-  }
-  if (flags.target_size && !recipe.linears.is_ballast_format()) {
-    throw UsageError("a target size needs a scheme of integers, not " + recipe.scheme);
-  }
-  if (flags.target_size) recipe.target_bytes = parse_bytes("--target-size", *flags.target_size);
-  if (flags.rounding) recipe.rounding = parse_rounding(*flags.rounding, "recipe");
-  if (flags.outliers) {
-    recipe.outlier_fraction = parse_share("--outliers", *flags.outliers, kMostOutlierPercent);
-  }
-  if (flags.no_shrink_experts) recipe.shrink_experts = false;
-  if (flags.no_correct_drift) recipe.correct_drift = false;
-  change_activations(flags, recipe);
-  if (flags.embedding) recipe.embedding = format_of("--embedding", *flags.embedding);
-  if (flags.head) recipe.head = format_of("--head", *flags.head);
-  if (flags.prefix) recipe.prefix = prefix_from_flag(*flags.prefix);
-  if (flags.no_fold_norms) recipe.fold_norms = false;
-  if (flags.no_fold_biases) recipe.fold_biases = false;
-  if (flags.no_center_norms) recipe.center_norms = false;
-  if (flags.equalize) recipe.equalize = true;
-  if (flags.smooth) recipe.smooth = true;
-  if (flags.no_smooth) recipe.smooth = false;
-  if (flags.rotate) recipe.rotate = true;
-  if (flags.rotate_values) recipe.rotate_values = true;
-  if (flags.untie_head) recipe.untie_head = true;
+  return usage_errors([&] { return change_recipe(std::move(recipe), changes); });
+}
 
-  // The first match wins, so the flags' overrides come before the file's.
-  std::vector<FormatOverride> overrides;
-  for (const std::string& format : flags.formats) overrides.push_back(parse_format_override(format));
-  recipe.overrides.insert(recipe.overrides.begin(), overrides.begin(), overrides.end());
-  return recipe;
+void check_output_format(const RecipeFlags& flags, OutputFormat output_format) {
+  const RecipeChanges changes = changes_from_flags(flags);
+  usage_errors([&] { check_changes(changes, output_format); });
 }
 
 double parse_share(const std::string& option, const std::string& text, int most_percent) {
@@ -213,20 +203,6 @@ double parse_share(const std::string& option, const std::string& text, int most_
                      "%, like 1.5%");
   }
   return percent / 100;
-}
-
-FormatOverride parse_format_override(const std::string& text) {
-  const std::size_t cut = text.rfind('=');
-  if (cut == std::string::npos || cut == 0) {
-    throw UsageError("--format: '" + text + "' must be REGEX=FORMAT, like 'down_proj=int8-g64'");
-  }
-  FormatOverride entry{.pattern = text.substr(0, cut), .format = format_of("--format", text.substr(cut + 1))};
-  try {
-    std::regex(entry.pattern, std::regex::ECMAScript);
-  } catch (const std::regex_error& error) {
-    throw UsageError("--format: '" + entry.pattern + "' is not a regular expression: " + error.what());
-  }
-  return entry;
 }
 
 }  // namespace ballast::tools

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ballast/recipe.h"
+#include "ballast/recipe_changes.h"
 
 namespace ballast::tools {
 
@@ -47,15 +48,18 @@ struct RecipeFlags {
 
 void add_recipe_flags(CLI::App& command, RecipeFlags& flags);
 
+/// Returns the changes that the flags name, without scheme and file. Throws UsageError.
+RecipeChanges changes_from_flags(const RecipeFlags& flags);
+
 /// Returns the file's recipe or the scheme's, changed by the other flags. Throws Error for an invalid file, UsageError
 /// for flags that contradict it.
 Recipe recipe_from_flags(const RecipeFlags& flags);
 
+/// Throws UsageError if a flag requests a feature that files of this format cannot hold.
+void check_output_format(const RecipeFlags& flags, OutputFormat output_format);
+
 /// Parses "none" or "1.5%" of `option` as a share. Throws UsageError, also for more than `most_percent`.
 double parse_share(const std::string& option, const std::string& text, int most_percent);
-
-/// Parses "REGEX=FORMAT", split at the last "=". Throws UsageError.
-FormatOverride parse_format_override(const std::string& text);
 
 }  // namespace ballast::tools
 

@@ -1,16 +1,10 @@
-// Formats and parses figures for users.
+// Formats figures for users.
 #ifndef BALLAST_TOOLS_TERMINAL_UNITS_H_
 #define BALLAST_TOOLS_TERMINAL_UNITS_H_
 
-#include <cstdint>
 #include <string>
-#include <string_view>
 
 namespace ballast::tools {
-
-/// Parses "92MB", "1.5 GiB", "96000000", the inverse of text::format_bytes. Units of 1000 or (KiB, MiB, ...) of 1024,
-/// in letters of any case. Throws UsageError naming `option` for other text.
-std::uint64_t parse_bytes(std::string_view option, std::string_view text);
 
 /// Returns "0.4 s", "12 s", "1 m 20 s", "2 h 5 m".
 std::string format_duration(double seconds);
