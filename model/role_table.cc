@@ -345,9 +345,9 @@ const RoleRow& role_row(const LayerSpec& layer, Role role) {
 const RoleRow& role_row(Role role) {
   if (const RoleRow* common = find_common_row(role)) return *common;
   const RoleRow* row = nullptr;
-  for_each_mixer_kind([&](const MixerKind& kind) {
-    if (row == nullptr) row = find_row(kind.roles, role);
-  });
+  for (const MixerKind* kind : mixer_kinds()) {
+    if (row == nullptr) row = find_row(kind->roles, role);
+  }
   assert(row != nullptr);
   return *row;
 }

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -192,17 +191,9 @@ struct NoMixerSpec {
   bool operator==(const NoMixerSpec&) const = default;
 };
 
-/// A mixer registered under a name (model/mixer/mixer.h), with its own sizes.
-struct RegisteredMixerSpec {
-  std::string name;
-  std::map<std::string, std::size_t> sizes;
-
-  bool operator==(const RegisteredMixerSpec&) const = default;
-};
-
 /// The part of a layer that moves information between tokens.
 using MixerSpec = std::variant<AttentionSpec, LatentAttentionSpec, GatedDeltaSpec, ShortConvolutionSpec, Mamba2Spec,
-                               ParallelMixersSpec, NoMixerSpec, RegisteredMixerSpec>;
+                               ParallelMixersSpec, NoMixerSpec>;
 
 /// MLPs of which a router picks some for each token.
 struct ExpertSpec {

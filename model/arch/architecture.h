@@ -108,10 +108,6 @@ struct Architecture {
   bool gguf_tiles_value_heads = false;
 };
 
-/// Registers an architecture in addition to those of architectures.h. Must be called at the start of a program; the
-/// architecture must outlive its use. Not thread-safe.
-void register_architecture(const Architecture& architecture);
-
 /// Return the architecture with this name in a config.json or in a GGUF. Throw Error listing the known architectures.
 const Architecture& architecture_for_model_type(std::string_view model_type, std::string_view context);
 const Architecture& architecture_for_gguf(std::string_view name, std::string_view context);

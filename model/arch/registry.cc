@@ -1,8 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <set>
 #include <string_view>
-#include <vector>
 
 #include "ballast/error.h"
 #include "model/arch/architecture.h"
@@ -12,19 +12,16 @@ namespace ballast::model {
 
 namespace {
 
-std::vector<const Architecture*>& architectures() {
-  static std::vector<const Architecture*> known = {
+constexpr auto kArchitectures = std::to_array<const Architecture*>({
 #define BALLAST_ADDRESS(name) &(name),
-      BALLAST_ARCHITECTURES(BALLAST_ADDRESS)
+    BALLAST_ARCHITECTURES(BALLAST_ADDRESS)
 #undef BALLAST_ADDRESS
-  };
-  return known;
-}
+});
 
 const Architecture& find(std::string_view name, std::string_view Architecture::* key, std::string_view context) {
   std::string known;
   std::set<std::string_view> named;
-  for (const Architecture* architecture : architectures()) {
+  for (const Architecture* architecture : kArchitectures) {
     const std::string_view candidate = architecture->*key;
     if (candidate.empty()) continue;
     if (candidate == name) return *architecture;
@@ -36,10 +33,6 @@ const Architecture& find(std::string_view name, std::string_view Architecture::*
 
 }  // namespace
 
-void register_architecture(const Architecture& architecture) {
-  architectures().push_back(&architecture);
-}
-
 const Architecture& architecture_for_model_type(std::string_view model_type, std::string_view context) {
   return find(model_type, &Architecture::model_type, context);
 }
@@ -50,7 +43,7 @@ const Architecture& architecture_for_gguf(std::string_view name, std::string_vie
 
 std::string gguf_families() {
   std::string families;
-  for (const Architecture* architecture : architectures()) {
+  for (const Architecture* architecture : kArchitectures) {
     if (architecture->gguf_fields == nullptr) continue;
     families += (families.empty() ? "" : ", ") + std::string(architecture->model_type);
   }

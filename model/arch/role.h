@@ -85,14 +85,7 @@ enum class Role : std::uint16_t {
   kExpertUp,
   kExpertDown,
   kExpertsPostNorm,  ///< of the sum of the experts' outputs
-
-  kFirstRegistered,  ///< roles of registered mixers (model/mixer/mixer.h) have numbers from here on
 };
-
-/// Returns the role of number `index` among those of registered mixers.
-constexpr Role registered_role(std::uint16_t index) {
-  return static_cast<Role>(static_cast<std::uint16_t>(Role::kFirstRegistered) + index);
-}
 
 }  // namespace ballast::model
 

@@ -112,8 +112,7 @@ std::unique_ptr<const Mixer> assemble(const ModelSpec& spec, std::size_t layer, 
 }  // namespace
 }  // namespace attention
 
-constinit const MixerKind kAttention = {.name = "attention",
-                                        .roles = attention::kRoles,
+constinit const MixerKind kAttention = {.roles = attention::kRoles,
                                         .assemble = attention::assemble,
                                         .cache_shape = attention::shape_of_cache,
                                         .value_path = value_path_of_heads};

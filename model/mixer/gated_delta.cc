@@ -203,7 +203,6 @@ constexpr std::array<RoleRow, 11> kRoles{{
 }  // namespace gated_delta
 
 constinit const MixerKind kGatedDelta = {
-    .name = "gated delta net",
     .roles = gated_delta::kRoles,
     .assemble = [](const ModelSpec& spec, std::size_t layer, const BlockParts& parts) -> std::unique_ptr<const Mixer> {
       return std::make_unique<gated_delta::GatedDelta>(gated_delta::delta_of(spec.layers[layer]), parts);

@@ -289,8 +289,7 @@ std::unique_ptr<const Mixer> assemble(const ModelSpec& spec, std::size_t layer, 
 }  // namespace
 }  // namespace latent_attention
 
-constinit const MixerKind kLatentAttention = {.name = "latent attention",
-                                              .roles = latent_attention::kRoles,
+constinit const MixerKind kLatentAttention = {.roles = latent_attention::kRoles,
                                               .assemble = latent_attention::assemble,
                                               .cache_shape = latent_attention::shape_of_latent_cache,
                                               .value_path = value_path_of_heads};

@@ -230,7 +230,6 @@ constexpr std::array<RoleRow, 12> kRoles{{
 }  // namespace mamba2
 
 constinit const MixerKind kMamba2 = {
-    .name = "Mamba 2",
     .roles = mamba2::kRoles,
     .assemble = [](const ModelSpec& spec, std::size_t layer, const BlockParts& parts) -> std::unique_ptr<const Mixer> {
       return std::make_unique<mamba2::Mamba2>(mamba2::mamba_of(spec.layers[layer]), parts);

@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string_view>
 
 #include "ballast/spec.h"
 #include "model/mixer/value_path.h"
@@ -44,7 +43,6 @@ class Mixer {
 /// A kind of mixer: a description and functions, shared by all layers with this kind. Its output projection writes the
 /// residual stream, and its linears that read the block's input name Role::kAttentionNorm as their input.
 struct MixerKind {
-  std::string_view name;           ///< as in RegisteredMixerSpec::name
   std::span<const RoleRow> roles;  ///< its linears, norms and vectors, in the order of the forward pass
 
   std::unique_ptr<const Mixer> (*assemble)(const ModelSpec&, std::size_t layer, const BlockParts&) = nullptr;
@@ -62,14 +60,11 @@ struct MixerKind {
   ValuePath (*value_path)(const LayerSpec&) = nullptr;
 };
 
-/// Returns the kind that a layer's spec names. Throws Error for a name that was not registered.
+/// Returns the kind that a layer's spec names.
 const MixerKind& mixer_kind(const LayerSpec& layer);
 
-/// Registers a kind at the start of a program; `kind` must outlive its use. Not thread-safe. Throws Error if its name
-/// or one of its roles (registered_role) belongs to another kind.
-void register_mixer(const MixerKind& kind);
-
-void for_each_mixer_kind(const std::function<void(const MixerKind&)>& visit);
+/// Returns all kinds.
+std::span<const MixerKind* const> mixer_kinds();
 
 /// Returns MixerKind::value_path of a layer, if it has one.
 std::optional<ValuePath> value_path(const LayerSpec& layer);

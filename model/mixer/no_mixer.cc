@@ -21,7 +21,6 @@ class NoMixer final : public Mixer {
 }  // namespace
 
 constinit const MixerKind kNoMixer = {
-    .name = "none",
     .roles = {},
     .assemble = [](const ModelSpec&, std::size_t, const BlockParts&) -> std::unique_ptr<const Mixer> {
       return std::make_unique<NoMixer>();

@@ -63,8 +63,7 @@ std::vector<RoleRow> roles_of_both() {
 
 const MixerKind& parallel_mixers() {
   static const std::vector<RoleRow> roles = roles_of_both();
-  static const MixerKind kind = {.name = "attention beside Mamba 2",
-                                 .roles = roles,
+  static const MixerKind kind = {.roles = roles,
                                  .assemble = assemble,
                                  .cache_shape = kAttention.cache_shape,
                                  .make_state = kMamba2.make_state,

@@ -134,7 +134,6 @@ ValuePath value_path_of_channels(const LayerSpec& layer) {
 }  // namespace short_convolution
 
 constinit const MixerKind kShortConvolution = {
-    .name = "short convolution",
     .roles = short_convolution::kRoles,
     .assemble = [](const ModelSpec& spec, std::size_t layer, const BlockParts& parts) -> std::unique_ptr<const Mixer> {
       return std::make_unique<short_convolution::ShortConvolution>(

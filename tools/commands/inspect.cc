@@ -48,11 +48,10 @@ std::string biases_line(const BiasSpec& biases) {
   return line.empty() ? "none" : line;
 }
 
-/// Describes layers with mixers other than attention alone, by name: "3 layers of toy_mixer".
+/// Describes layers with mixers other than attention alone, by name: "3 layers of Mamba 2".
 std::string other_mixers(const ModelSpec& spec) {
   std::map<std::string, std::size_t> layers;
   for (const LayerSpec& layer : spec.layers) {
-    if (const auto* other = std::get_if<RegisteredMixerSpec>(&layer.mixer)) ++layers[other->name];
     if (std::holds_alternative<GatedDeltaSpec>(layer.mixer)) ++layers["gated delta net"];
     if (std::holds_alternative<ShortConvolutionSpec>(layer.mixer)) ++layers["short convolution"];
     if (std::holds_alternative<Mamba2Spec>(layer.mixer)) ++layers["Mamba 2"];
@@ -60,7 +59,7 @@ std::string other_mixers(const ModelSpec& spec) {
   }
   std::string line;
   for (const auto& [name, count] : layers) {
-    line += (line.empty() ? "" : ", ") + std::to_string(count) + " layers of " + report::printable(name);
+    line += (line.empty() ? "" : ", ") + std::to_string(count) + " layers of " + name;
   }
   return line;
 }
