@@ -10,7 +10,7 @@
 #include "bench/limits.h"
 #include "bench/random_data.h"
 #include "kernels/attention/attention.h"
-#include "model/forward/page_pool.h"
+#include "model/cache/page_pool.h"
 
 namespace ballast::bench {
 namespace {

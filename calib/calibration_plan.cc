@@ -7,7 +7,7 @@
 #include "jobs/memory.h"
 #include "jobs/plan.h"
 #include "jobs/sharded_sum.h"
-#include "model/block_structure.h"
+#include "model/structure/block_structure.h"
 #include "samples/block_runner.h"
 #include "samples/pass_costs.h"
 

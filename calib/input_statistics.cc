@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/block_structure.h"
+#include "model/structure/block_structure.h"
 
 namespace ballast::calib {
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "model/forward/key_value_cache.h"
-#include "model/mixer/mixer.h"
+#include "model/cache/key_value_cache.h"
+#include "model/mixer/mixer_kind.h"
 
 namespace ballast::calib {
 

@@ -7,7 +7,7 @@
 #include "files/text_file.h"
 #include "files/utf8.h"
 #include "kernels/scratch.h"
-#include "model/generation_config.h"
+#include "model/source/generation_config.h"
 #include "text/tokenizer_check.h"
 
 namespace ballast::engine {

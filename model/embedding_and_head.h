@@ -9,10 +9,10 @@
 
 #include "ballast/spec.h"
 #include "kernels/matrix/quantized_matrix.h"
-#include "model/block_parts.h"
+#include "model/block/weights.h"
 #include "model/forward/forward.h"
+#include "model/structure/assemble_block.h"
 #include "model/token_input.h"
-#include "model/weights.h"
 
 namespace ballast::model {
 

@@ -13,13 +13,13 @@
 #include "ballast/cache.h"
 #include "ballast/model_options.h"
 #include "ballast/spec.h"
+#include "model/block/weights.h"
 #include "model/embedding_and_head.h"
 #include "model/experts/expert_cache.h"
 #include "model/forward/forward.h"
 #include "model/source/model_source.h"
 #include "model/source/sentence_modules.h"
 #include "model/token_input.h"
-#include "model/weights.h"
 #include "text/tokenizer.h"
 
 namespace ballast::model {

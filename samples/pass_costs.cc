@@ -5,7 +5,8 @@
 
 #include "kernels/matrix/float_matrix.h"
 #include "model/forward/forward.h"
-#include "model/mixer/mixer.h"
+#include "model/mixer/mixer_kind.h"
+#include "model/structure/block_structure.h"
 
 namespace ballast::samples {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "ballast/spec.h"
-#include "model/weights.h"
+#include "model/block/weights.h"
 
 namespace ballast::samples {
 

@@ -18,6 +18,7 @@ ROOMS = ["ballast", "kernels", "files", "formats", "text", "model", "engine", "j
 # The folders of a room from left to right; "." is the room's own files. A room without a row has no order inside.
 FOLDERS = {
     "formats": ["blocks", ".", "codecs"],
+    "model": ["arch", "roles", "cache", "block", "mixer", "structure", "forward", "experts", "source", "."],
     "quant": ["recipes", "rounding", "block", "quantize", "passes", "measure", "write", "search", "conversion"],
     "serve": ["http", "scheduler", "page", "api", "service", "."],
 }

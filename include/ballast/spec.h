@@ -365,6 +365,14 @@ struct ModelSpec {
   /// Returns whether norms write what is added to the residual stream.
   bool normalizes_returned() const { return post_norms || token_inputs || layout == BlockLayout::kOutputNorm; }
 
+  /// Returns whether any layer has experts.
+  bool has_experts() const {
+    for (const LayerSpec& layer : layers) {
+      if (layer.mlp.experts) return true;
+    }
+    return false;
+  }
+
   bool has_final_norm() const { return layout != BlockLayout::kPostNorm; }
 
   /// Returns the first layer's attention, null if there is none.

@@ -6,7 +6,7 @@
 
 namespace ballast::model {
 
-/// The tensors of a model by their purpose; model/role_table.h describes each.
+/// The tensors of a model by their purpose; model/roles/role_row.h describes each.
 enum class Role : std::uint16_t {
   kEmbedding,
   kPositionEmbedding,   ///< [context_length, hidden]

@@ -5,7 +5,7 @@
 
 #include "ballast/error.h"
 #include "kernels/parallel.h"
-#include "model/weights.h"
+#include "model/block/weights.h"
 
 namespace ballast::model {
 

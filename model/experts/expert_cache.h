@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "ballast/model_options.h"
-#include "model/experts/expert_store.h"
+#include "model/block/expert_store.h"
 
 namespace ballast::model {
 

@@ -2,88 +2,19 @@
 #ifndef BALLAST_MODEL_FORWARD_FORWARD_H_
 #define BALLAST_MODEL_FORWARD_FORWARD_H_
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "ballast/spec.h"
-#include "kernels/attention/attention.h"
 #include "kernels/attention/key_bias.h"
-#include "kernels/matrix/quantized_matrix.h"
-#include "kernels/scratch.h"
-#include "model/forward/sequence_state.h"
-#include "model/weights.h"
+#include "model/block/block_pass.h"
+#include "model/block/weights.h"
+#include "model/mixer/sequence_state.h"
 
 namespace ballast::model {
-
-/// Consecutive tokens of one sequence, at positions state->position() ... The tokens of a batch are grouped by
-/// sequence.
-struct BatchSequence {
-  std::size_t tokens = 0;
-  SequenceState* state = nullptr;
-  std::span<const std::uint8_t> fp16_tokens{};  ///< per token: not 0 keeps it in F16 in an INT8 cache; or empty
-  std::size_t wanted = 0;                       ///< with ForwardOptions::wanted_only, the number of wanted last tokens
-};
-
-/// Rows that some linears of a block read together.
-struct LinearInput {
-  std::vector<Part> readers;  ///< the linears
-  std::size_t cols = 0;
-  const float* rows = nullptr;  ///< [count][cols], dense
-  std::size_t count = 0;
-  std::vector<std::size_t> tokens;         ///< the token of the batch for each row; empty: all tokens in order
-  std::optional<std::size_t> expert = {};  ///< the expert whose last linear reads them
-};
-
-/// The decisions of a router for a batch.
-struct RoutedTokens {
-  const float* rows = nullptr;    ///< [tokens][hidden_size], which router and experts read
-  const float* logits = nullptr;  ///< [tokens][experts]
-  std::size_t tokens = 0;
-  std::vector<std::vector<std::size_t>> of_expert;  ///< the tokens that each expert got, ascending
-};
-
-/// Rows of a block's keys or values.
-struct StridedRows {
-  const float* rows = nullptr;
-  std::size_t stride = 0;
-};
-
-/// Buffers that a block writes, reused from block to block; rows are the batch's tokens.
-struct BlockActivations {
-  // Activations for calibration, valid until the next block.
-  std::vector<LinearInput> inputs;        ///< in the order of the forward pass; only if requested
-  RoutedTokens routing;                   ///< only if requested; no experts if the block has none
-  StridedRows keys;                       ///< [tokens][kv_heads * key_size] of the layer's cache_shape, rotated
-  StridedRows values;                     ///< [tokens][kv_heads * value_size] of the same shape
-  std::vector<double> first_token_share;  ///< [sequences][heads]; only if requested
-
-  // Internal buffers.
-  using Buffer = kernels::AlignedArray<float>;
-  Buffer attention_input, query_key_value, attention_output, output_gate;
-  Buffer query_latent, key_value_latent, key_position, head_queries, head_values, sink_queries;
-  Buffer mlp_input, mlp_hidden, mlp_up;
-  Buffer returned;  ///< the output of mixer or MLP, if it is not added directly
-  Buffer token_stream, token_hidden;
-  std::array<Buffer, 4> of_mixer;  ///< BlockPass::buffer
-  Buffer router_logits, shared_logits, shared_output, experts_sum, expert_input, expert_hidden, expert_up,
-      expert_output;
-  std::vector<kernels::AttentionSequence> attention_sequences;
-  std::vector<std::size_t> row_ends, wanted_ends;  ///< StepRows of the batch's tokens, and of the wanted ones
-  kernels::QuantizedActivations quantized;
-};
-
-/// cos and sin of the angles by which a batch's tokens are rotated, [tokens][rotary_size / 2] each.
-struct AngleSet {
-  std::vector<float> cos, sin;            ///< at the tokens' positions
-  std::vector<float> slot_cos, slot_sin;  ///< at their slots in a rolling cache, for the scores of sinks; else empty
-  const kernels::KeyRotation* rotation = nullptr;  ///< at any position
-};
 
 class RopeTable;
 
@@ -128,19 +59,6 @@ class RopeTable {
 inline bool can_keep_wanted_only(const ModelSpec& spec) {
   return spec.layout == BlockLayout::kPreNorm || spec.layout == BlockLayout::kOutputNorm;
 }
-
-struct ForwardOptions {
-  bool record_inputs = false;      ///< fill BlockActivations::inputs
-  bool first_token_share = false;  ///< also sum up the attention that each head gives to the first token
-  /// With record_inputs: of an MLP without experts, only the input of its first linears is recorded. The MLP is not
-  /// run, and hidden is not the block's output.
-  bool mlp_input_only = false;
-  /// After this block only the BatchSequence::wanted tokens of each sequence are needed: they are moved to hidden's
-  /// first rows, grouped by sequence. The others leave only their keys and values in the cache. Requires
-  /// can_keep_wanted_only.
-  bool wanted_only = false;
-  StridedRows token_inputs{};  ///< [tokens][TokenInputSpec::size], where the spec has them
-};
 
 /// Runs a block on hidden [tokens][hidden_size], in place. Appends the batch's tokens to layer `state_layer` of each
 /// sequence's state, without advancing it; if the layer reads another layer's keys and values (cache_layer), these must

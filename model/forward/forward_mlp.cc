@@ -1,3 +1,5 @@
+#include "model/forward/forward_mlp.h"
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -5,7 +7,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/parallel.h"
-#include "model/forward/forward_parts.h"
+#include "model/forward/forward.h"
 #include "model/forward/routing.h"
 
 namespace ballast::model {

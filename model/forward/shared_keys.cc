@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/mixer/mixer.h"
+#include "model/mixer/mixer_kind.h"
 
 namespace ballast::model {
 

@@ -8,7 +8,7 @@
 
 #include "ballast/spec.h"
 #include "model/forward/forward.h"
-#include "model/forward/sequence_state.h"
+#include "model/mixer/sequence_state.h"
 
 namespace ballast::model {
 

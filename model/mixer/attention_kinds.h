@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "model/mixer/mixer.h"
+#include "model/mixer/mixer_kind.h"
 
 namespace ballast::model {
 

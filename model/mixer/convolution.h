@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "model/forward/forward_parts.h"
-#include "model/forward/sequence_state.h"
-#include "model/role_table.h"
+#include "model/block/block_pass.h"
+#include "model/mixer/sequence_state.h"
+#include "model/roles/role_row.h"
 
 namespace ballast::model {
 

@@ -8,9 +8,9 @@
 #include "kernels/norm.h"
 #include "kernels/parallel.h"
 #include "kernels/rope.h"
-#include "model/forward/sequence_state.h"
 #include "model/mixer/attention_kinds.h"
 #include "model/mixer/head_roles.h"
+#include "model/mixer/sequence_state.h"
 
 namespace ballast::model {
 

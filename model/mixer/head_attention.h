@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "ballast/spec.h"
-#include "model/block_parts.h"
-#include "model/forward/forward_parts.h"
-#include "model/forward/key_value_cache.h"
-#include "model/mixer/mixer.h"
-#include "model/weights.h"
+#include "model/block/block_parts.h"
+#include "model/block/block_pass.h"
+#include "model/block/weights.h"
+#include "model/cache/key_value_cache.h"
+#include "model/mixer/mixer_kind.h"
 
 namespace ballast::model {
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/forward/forward_parts.h"
+#include "model/block/block_pass.h"
 #include "model/mixer/convolution.h"
 
 namespace ballast::model {

@@ -6,9 +6,9 @@
 #include <cstdint>
 
 #include "ballast/spec.h"
-#include "model/forward/key_value_cache.h"
-#include "model/mixer/value_path.h"
-#include "model/role_table.h"
+#include "model/cache/key_value_cache.h"
+#include "model/roles/role_row.h"
+#include "model/roles/value_path.h"
 
 namespace ballast::model {
 

@@ -1,7 +1,7 @@
 // The mixer of layers without a mixer, which are an MLP alone.
 #include <memory>
 
-#include "model/forward/forward_parts.h"
+#include "model/block/block_pass.h"
 #include "model/mixer/recurrent_kinds.h"
 
 namespace ballast::model {

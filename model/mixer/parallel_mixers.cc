@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/block_parts.h"
-#include "model/forward/forward_parts.h"
+#include "model/block/block_parts.h"
+#include "model/block/block_pass.h"
 #include "model/mixer/attention_kinds.h"
 #include "model/mixer/recurrent_kinds.h"
 

@@ -2,7 +2,7 @@
 #ifndef BALLAST_MODEL_MIXER_RECURRENT_KINDS_H_
 #define BALLAST_MODEL_MIXER_RECURRENT_KINDS_H_
 
-#include "model/mixer/mixer.h"
+#include "model/mixer/mixer_kind.h"
 
 namespace ballast::model {
 

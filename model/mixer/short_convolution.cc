@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "kernels/parallel.h"
-#include "model/block_parts.h"
-#include "model/forward/forward_parts.h"
+#include "model/block/block_parts.h"
+#include "model/block/block_pass.h"
 #include "model/mixer/convolution.h"
 #include "model/mixer/recurrent_kinds.h"
 

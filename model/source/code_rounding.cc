@@ -10,8 +10,8 @@
 #include "ballast/text.h"
 #include "kernels/matrix/float_matrix.h"
 #include "kernels/matrix/quantized_matrix.h"
-#include "model/block_structure.h"
-#include "model/role_table.h"
+#include "model/structure/block_structure.h"
+#include "model/structure/role_table.h"
 
 namespace ballast::model {
 

@@ -8,7 +8,7 @@
 #include "files/mapped_file.h"
 #include "formats/codecs/gguf_blocks.h"
 #include "formats/float_type.h"
-#include "model/block_structure.h"
+#include "model/structure/block_structure.h"
 
 namespace ballast::model {
 

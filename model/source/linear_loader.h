@@ -14,9 +14,9 @@
 #include "ballast/compute_options.h"
 #include "formats/codecs/ballast.h"
 #include "formats/codecs/codec.h"
+#include "model/block/weights.h"
 #include "model/source/tensor_decoder.h"
 #include "model/source/tensor_locator.h"
-#include "model/weights.h"
 
 namespace ballast::model {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "model/arch/gguf_storage.h"
-#include "model/block_structure.h"
 #include "model/mixer/attention_kinds.h"
+#include "model/structure/block_structure.h"
 
 namespace ballast::model {
 

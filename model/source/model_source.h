@@ -17,12 +17,12 @@
 #include "ballast/spec.h"
 #include "files/checkpoint.h"
 #include "model/arch/architecture.h"
-#include "model/block_parts.h"
+#include "model/block/weights.h"
 #include "model/source/linear_loader.h"
 #include "model/source/quantization_config.h"
 #include "model/source/tensor_decoder.h"
 #include "model/source/tensor_locator.h"
-#include "model/weights.h"
+#include "model/structure/assemble_block.h"
 
 namespace ballast::model {
 

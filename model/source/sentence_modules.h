@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ballast/spec.h"
-#include "model/weights.h"
+#include "model/block/weights.h"
 
 namespace ballast::model {
 

@@ -8,7 +8,7 @@
 #include "formats/decode_floats.h"
 #include "kernels/statistics.h"
 #include "model/arch/gguf_storage.h"
-#include "model/block_structure.h"
+#include "model/structure/block_structure.h"
 
 namespace ballast::model {
 

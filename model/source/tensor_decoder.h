@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "model/block/weights.h"
 #include "model/source/tensor_locator.h"
-#include "model/weights.h"
 
 namespace ballast::model {
 

@@ -12,11 +12,11 @@
 #include "model/arch/decoder_config.h"
 #include "model/arch/gguf_config.h"
 #include "model/arch/gguf_storage.h"
-#include "model/block_structure.h"
-#include "model/generation_config.h"
+#include "model/source/generation_config.h"
 #include "model/source/prefix.h"
 #include "model/source/sentence_modules.h"
 #include "model/source/written_spec.h"
+#include "model/structure/block_structure.h"
 #include "text/readers/gguf_end_tokens.h"
 #include "text/subword/vocabulary.h"
 

@@ -16,9 +16,9 @@
 #include "files/checkpoint.h"
 #include "formats/codecs/codec.h"
 #include "model/arch/architecture.h"
-#include "model/block_structure.h"
 #include "model/source/matrix_location.h"
 #include "model/source/quantization_config.h"
+#include "model/structure/block_structure.h"
 
 namespace ballast::model {
 

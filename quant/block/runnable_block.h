@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "ballast/recipe.h"
-#include "model/block_parts.h"
 #include "model/embedding_and_head.h"
+#include "model/structure/assemble_block.h"
 #include "quant/block/working_block.h"
 
 namespace ballast::quant {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "model/block_structure.h"
+#include "model/structure/block_structure.h"
 #include "quant/block/working_block.h"
 #include "quant/search/output_error.h"
 #include "samples/pass_costs.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/block_structure.h"
 #include "model/source/tensor_groups.h"
+#include "model/structure/block_structure.h"
 #include "quant/quantize/quantize.h"
 
 namespace ballast::quant {

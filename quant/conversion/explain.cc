@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "model/arch/architecture.h"
-#include "model/block_structure.h"
-#include "model/mixer/mixer.h"
+#include "model/mixer/mixer_kind.h"
 #include "model/source/model_source.h"
 #include "model/source/tensor_groups.h"
+#include "model/structure/block_structure.h"
 #include "quant/passes/fold_rules.h"
 #include "quant/passes/passes.h"
 #include "quant/write/model_formats.h"

@@ -9,7 +9,7 @@
 #include "formats/decode_floats.h"
 #include "formats/float_type.h"
 #include "jobs/saved_arrays.h"
-#include "model/block_structure.h"
+#include "model/structure/block_structure.h"
 
 namespace ballast::quant {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/mixer/mixer.h"
+#include "model/mixer/mixer_kind.h"
 #include "quant/passes/fold_arithmetic.h"
 #include "quant/passes/fold_rules.h"
 #include "quant/passes/passes.h"

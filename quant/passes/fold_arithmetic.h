@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ballast/statistics.h"
-#include "model/mixer/value_path.h"
+#include "model/roles/value_path.h"
 #include "quant/block/working_block.h"
 
 namespace ballast::quant {

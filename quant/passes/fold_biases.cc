@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "model/block_structure.h"
-#include "model/mixer/mixer.h"
+#include "model/mixer/mixer_kind.h"
+#include "model/structure/block_structure.h"
 #include "quant/passes/fold_arithmetic.h"
 #include "quant/passes/fold_rules.h"
 #include "quant/passes/passes.h"

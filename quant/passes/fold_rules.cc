@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "model/block_structure.h"
+#include "model/structure/block_structure.h"
 #include "quant/passes/hadamard.h"
 
 namespace ballast::quant {

@@ -1,5 +1,5 @@
 // Decides which folds keep a model's function. Used by the passes and the page that explains them; folds through a
-// mixer are decided by the mixer (model/mixer/value_path.h). The proofs are in docs/folds.md.
+// mixer are decided by the mixer (model/roles/value_path.h). The proofs are in docs/folds.md.
 #ifndef BALLAST_QUANT_PASSES_FOLD_RULES_H_
 #define BALLAST_QUANT_PASSES_FOLD_RULES_H_
 
@@ -8,7 +8,7 @@
 
 #include "ballast/spec.h"
 #include "model/arch/role.h"
-#include "model/mixer/value_path.h"
+#include "model/roles/value_path.h"
 
 namespace ballast::quant {
 

@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "model/mixer/mixer.h"
+#include "model/mixer/mixer_kind.h"
 #include "quant/passes/fold_rules.h"
 #include "quant/passes/hadamard.h"
 #include "quant/passes/passes.h"

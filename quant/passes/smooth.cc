@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ballast/error.h"
-#include "model/mixer/mixer.h"
+#include "model/mixer/mixer_kind.h"
 #include "quant/passes/fold_arithmetic.h"
 #include "quant/passes/fold_rules.h"
 #include "quant/passes/passes.h"

@@ -1,6 +1,6 @@
 #include "quant/search/default_format.h"
 
-#include "model/role_table.h"
+#include "model/structure/role_table.h"
 #include "quant/block/working_block.h"
 
 namespace ballast::quant {
@@ -38,9 +38,8 @@ WeightFormat default_format(const Recipe& recipe, const ModelSpec& spec, Role ro
   if (model::role_row(role).carries_token_inputs && recipe.linears.quantizes()) return sixteen_bits(absmax);
   const WeightFormat& format = is_embedding(role) ? recipe.embedding : recipe.linears;
   // With a target size, measured costs decide.
-  return model::has_experts(spec) && recipe.target_bytes == 0 && !is_routed_expert(role)
-             ? promote_format(format, absmax)
-             : format;
+  return spec.has_experts() && recipe.target_bytes == 0 && !is_routed_expert(role) ? promote_format(format, absmax)
+                                                                                   : format;
 }
 
 }  // namespace ballast::quant

@@ -8,8 +8,8 @@
 #include "files/safetensors/safetensors_writer.h"
 #include "formats/codecs/ballast.h"
 #include "formats/float_type.h"
-#include "model/block_structure.h"
 #include "model/source/matrix_location.h"
+#include "model/structure/block_structure.h"
 #include "quant/write/metadata_files.h"
 
 namespace ballast::quant {

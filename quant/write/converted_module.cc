@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "model/block_structure.h"
+#include "model/structure/block_structure.h"
 
 namespace ballast::quant {
 

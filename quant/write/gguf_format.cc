@@ -13,9 +13,9 @@
 #include "formats/float_type.h"
 #include "jobs/written_by.h"
 #include "model/arch/gguf_fields.h"
-#include "model/block_structure.h"
-#include "model/generation_config.h"
+#include "model/source/generation_config.h"
 #include "model/source/matrix_location.h"
+#include "model/structure/block_structure.h"
 #include "text/gguf_fields.h"
 
 namespace ballast::quant {

@@ -8,7 +8,7 @@
 #include "files/atomic_output.h"
 #include "files/format_version.h"
 #include "jobs/written_by.h"
-#include "model/generation_config.h"
+#include "model/source/generation_config.h"
 #include "model/source/prefix.h"
 #include "model/source/quantization_config.h"
 #include "model/source/sentence_modules.h"

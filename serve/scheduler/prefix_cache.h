@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/forward/sequence_state.h"
+#include "model/mixer/sequence_state.h"
 
 namespace ballast::serve {
 

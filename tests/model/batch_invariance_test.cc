@@ -15,7 +15,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/key_bias.h"
 #include "kernels/rope.h"
-#include "model/forward/key_value_cache.h"
+#include "model/cache/key_value_cache.h"
 #include "random_floats.h"
 #include "with_threads.h"
 

@@ -1,4 +1,4 @@
-#include "model/block_structure.h"
+#include "model/structure/block_structure.h"
 
 #include <doctest/doctest.h>
 

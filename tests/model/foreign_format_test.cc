@@ -12,9 +12,9 @@
 
 #include "error_message.h"
 #include "foreign_model.h"
-#include "model/block_structure.h"
 #include "model/model.h"
 #include "model/source/model_source.h"
+#include "model/structure/block_structure.h"
 #include "model_runs.h"
 #include "mutated_text.h"
 #include "temporary_directory.h"

@@ -8,7 +8,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/key_bias.h"
 #include "kernels/rope.h"
-#include "model/forward/key_value_cache.h"
+#include "model/cache/key_value_cache.h"
 #include "model_runs.h"
 #include "random_floats.h"
 #include "tiny_model.h"

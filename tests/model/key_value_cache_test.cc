@@ -1,4 +1,4 @@
-#include "model/forward/key_value_cache.h"
+#include "model/cache/key_value_cache.h"
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/reference/reference.h"
 #include "kernels/rope.h"
-#include "model/mixer/mixer.h"
+#include "model/mixer/mixer_kind.h"
 #include "random_floats.h"
 
 namespace ballast::model {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "layers.h"
-#include "model/block_parts.h"
 #include "model/embedding_and_head.h"
 #include "model/forward/forward.h"
+#include "model/structure/assemble_block.h"
 #include "model_runs.h"
 
 namespace ballast::model {

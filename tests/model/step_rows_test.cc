@@ -1,4 +1,4 @@
-#include "model/step_rows.h"
+#include "model/block/step_rows.h"
 
 #include <doctest/doctest.h>
 

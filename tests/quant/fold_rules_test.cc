@@ -8,8 +8,8 @@
 #include "error_message.h"
 #include "layers.h"
 #include "model/arch/architecture.h"
-#include "model/block_structure.h"
-#include "model/mixer/mixer.h"
+#include "model/mixer/mixer_kind.h"
+#include "model/structure/block_structure.h"
 
 namespace ballast::quant {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "model/arch/architecture.h"
-#include "model/block_structure.h"
 #include "model/source/model_source.h"
+#include "model/structure/block_structure.h"
 #include "tiny_model.h"
 
 namespace ballast::test {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "layers.h"
-#include "model/block_structure.h"
+#include "model/structure/block_structure.h"
 #include "quant/block/working_block.h"
 #include "reference/attention.h"
 

@@ -12,7 +12,6 @@
 #include "model/arch/architectures.h"
 #include "model/arch/families/gemma.h"
 #include "model/arch/rope_config.h"
-#include "model/block_structure.h"
 
 namespace ballast::model {
 
@@ -55,7 +54,7 @@ constexpr std::array<StoredVector, 6> kStoredVectors{{
 }};
 
 std::span<const StoredVector> stored_vectors(const ModelSpec& spec) {
-  if (!has_experts(spec)) return {};
+  if (!spec.has_experts()) return {};
   return kStoredVectors;
 }
 

@@ -7,9 +7,9 @@
 
 #include "ballast/error.h"
 #include "formats/float_type.h"
-#include "model/block_structure.h"
 #include "model/source/matrix_location.h"
 #include "model/source/model_source.h"
+#include "model/structure/block_structure.h"
 #include "quant/write/metadata_files.h"
 
 namespace ballast::quant {
@@ -42,7 +42,7 @@ void check_family(const model::ModelSource& source, const std::string& embedding
            attention->query_key_norm->kind == HeadNormSpec::Kind::kLayer;
   });
   const std::string context = source.checkpoint().path().string();
-  if (!plain || latent || head_norms || model::has_experts(source.spec())) {
+  if (!plain || latent || head_norms || source.spec().has_experts()) {
     throw Error(context, "is a model of the family " + source.spec().architecture + ", of which no " + layout +
                              " checkpoint can be written yet: its class has matrices that are fused, transposed or of "
                              "experts, interleaves what rotates, or has norms of another kind");

@@ -2,7 +2,7 @@
 
 #include "described.h"
 #include "layers.h"
-#include "model/block_structure.h"
+#include "model/structure/block_structure.h"
 
 namespace ballast::model::olmo_test {
 

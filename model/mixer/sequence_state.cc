@@ -1,9 +1,9 @@
-#include "model/forward/sequence_state.h"
+#include "model/mixer/sequence_state.h"
 
 #include <algorithm>
 #include <cassert>
 
-#include "model/mixer/mixer.h"
+#include "model/mixer/mixer_kind.h"
 
 namespace ballast::model {
 

@@ -1,6 +1,6 @@
 // The cache of keys and values of a sequence.
-#ifndef BALLAST_MODEL_FORWARD_KEY_VALUE_CACHE_H_
-#define BALLAST_MODEL_FORWARD_KEY_VALUE_CACHE_H_
+#ifndef BALLAST_MODEL_CACHE_KEY_VALUE_CACHE_H_
+#define BALLAST_MODEL_CACHE_KEY_VALUE_CACHE_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kernels/attention/key_value_pages.h"
-#include "model/forward/layer_pages.h"
-#include "model/forward/page_pool.h"
+#include "model/cache/layer_pages.h"
+#include "model/cache/page_pool.h"
 
 namespace ballast::model {
 
@@ -135,4 +135,4 @@ class KeyValueCache {
 
 }  // namespace ballast::model
 
-#endif  // BALLAST_MODEL_FORWARD_KEY_VALUE_CACHE_H_
+#endif  // BALLAST_MODEL_CACHE_KEY_VALUE_CACHE_H_

@@ -1,6 +1,6 @@
 // A model's recommended sampling values: generation_config.json, or a GGUF's metadata.
-#ifndef BALLAST_MODEL_GENERATION_CONFIG_H_
-#define BALLAST_MODEL_GENERATION_CONFIG_H_
+#ifndef BALLAST_MODEL_SOURCE_GENERATION_CONFIG_H_
+#define BALLAST_MODEL_SOURCE_GENERATION_CONFIG_H_
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -30,4 +30,4 @@ nlohmann::json generation_config_of_gguf(const files::Checkpoint& checkpoint);
 
 }  // namespace ballast::model
 
-#endif  // BALLAST_MODEL_GENERATION_CONFIG_H_
+#endif  // BALLAST_MODEL_SOURCE_GENERATION_CONFIG_H_

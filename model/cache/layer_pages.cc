@@ -1,4 +1,4 @@
-#include "model/forward/layer_pages.h"
+#include "model/cache/layer_pages.h"
 
 #include <algorithm>
 #include <bitset>

@@ -1,6 +1,6 @@
 // Gives access to a layer's experts when they are not all in memory.
-#ifndef BALLAST_MODEL_EXPERTS_EXPERT_STORE_H_
-#define BALLAST_MODEL_EXPERTS_EXPERT_STORE_H_
+#ifndef BALLAST_MODEL_BLOCK_EXPERT_STORE_H_
+#define BALLAST_MODEL_BLOCK_EXPERT_STORE_H_
 
 #include <cstddef>
 #include <memory>
@@ -29,4 +29,4 @@ class ExpertStore {
 
 }  // namespace ballast::model
 
-#endif  // BALLAST_MODEL_EXPERTS_EXPERT_STORE_H_
+#endif  // BALLAST_MODEL_BLOCK_EXPERT_STORE_H_

@@ -1,4 +1,4 @@
-#include "model/generation_config.h"
+#include "model/source/generation_config.h"
 
 #include <array>
 #include <optional>

@@ -1,6 +1,6 @@
 // The pages of one sequence in one layer.
-#ifndef BALLAST_MODEL_FORWARD_LAYER_PAGES_H_
-#define BALLAST_MODEL_FORWARD_LAYER_PAGES_H_
+#ifndef BALLAST_MODEL_CACHE_LAYER_PAGES_H_
+#define BALLAST_MODEL_CACHE_LAYER_PAGES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/attention/key_value_pages.h"
-#include "model/forward/page_pool.h"
+#include "model/cache/page_pool.h"
 
 namespace ballast::model {
 
@@ -56,4 +56,4 @@ class LayerPages {
 
 }  // namespace ballast::model
 
-#endif  // BALLAST_MODEL_FORWARD_LAYER_PAGES_H_
+#endif  // BALLAST_MODEL_CACHE_LAYER_PAGES_H_

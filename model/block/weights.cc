@@ -1,4 +1,4 @@
-#include "model/weights.h"
+#include "model/block/weights.h"
 
 #include <algorithm>
 #include <array>

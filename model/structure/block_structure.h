@@ -1,24 +1,16 @@
 // The structure of a model's tensors by its spec, from the rows of the role table: which exist, their shapes, and their
 // inputs.
-#ifndef BALLAST_MODEL_BLOCK_STRUCTURE_H_
-#define BALLAST_MODEL_BLOCK_STRUCTURE_H_
+#ifndef BALLAST_MODEL_STRUCTURE_BLOCK_STRUCTURE_H_
+#define BALLAST_MODEL_STRUCTURE_BLOCK_STRUCTURE_H_
 
 #include <cstddef>
 #include <optional>
 #include <vector>
 
 #include "ballast/spec.h"
-#include "model/role_table.h"
+#include "model/structure/role_table.h"
 
 namespace ballast::model {
-
-/// A linear or a norm of a block; `expert` is the index of a routed expert.
-struct Part {
-  Role role{};
-  std::size_t expert = 0;
-
-  bool operator==(const Part&) const = default;
-};
 
 /// Values that several linears read.
 struct BlockInput {
@@ -56,9 +48,11 @@ MatrixShape matrix_shape(const ModelSpec& spec, std::size_t layer, Role role);
 
 bool has_bias(const ModelSpec& spec, std::size_t layer, Role role);
 
-/// Returns whether any layer has experts.
-bool has_experts(const ModelSpec& spec);
+/// Returns how many of a layer's linears of this role one token passes, on average, divided by their number.
+inline double token_share(const LayerSpec& layer, Role role) {
+  return role_row(role).place == RoleRow::Place::kExpert ? layer.mlp.expert_share() : 1.0;
+}
 
 }  // namespace ballast::model
 
-#endif  // BALLAST_MODEL_BLOCK_STRUCTURE_H_
+#endif  // BALLAST_MODEL_STRUCTURE_BLOCK_STRUCTURE_H_

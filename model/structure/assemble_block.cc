@@ -1,6 +1,9 @@
-#include "model/block_parts.h"
+#include "model/structure/assemble_block.h"
 
 #include <utility>
+
+#include "model/mixer/mixer_kind.h"
+#include "model/structure/role_table.h"
 
 namespace ballast::model {
 

@@ -1,4 +1,4 @@
-#include "model/forward/page_pool.h"
+#include "model/cache/page_pool.h"
 
 #include <algorithm>
 

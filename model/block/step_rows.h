@@ -1,6 +1,6 @@
 // The rows that linears read in one step, and the sequence that each row belongs to.
-#ifndef BALLAST_MODEL_STEP_ROWS_H_
-#define BALLAST_MODEL_STEP_ROWS_H_
+#ifndef BALLAST_MODEL_BLOCK_STEP_ROWS_H_
+#define BALLAST_MODEL_BLOCK_STEP_ROWS_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -57,4 +57,4 @@ class StepRows {
 
 }  // namespace ballast::model
 
-#endif  // BALLAST_MODEL_STEP_ROWS_H_
+#endif  // BALLAST_MODEL_BLOCK_STEP_ROWS_H_

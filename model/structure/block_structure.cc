@@ -1,8 +1,9 @@
-#include "model/block_structure.h"
+#include "model/structure/block_structure.h"
 
 #include <algorithm>
 
-#include "model/mixer/mixer.h"
+#include "model/mixer/mixer_kind.h"
+#include "model/roles/common_rows.h"
 
 namespace ballast::model {
 
@@ -135,10 +136,6 @@ bool has_bias(const ModelSpec& spec, std::size_t layer, Role role) {
   const RoleRow& row = role_row(layer_of(spec, layer), role);
   if (row.kind == RoleRow::Kind::kNorm) return norm_spec(spec, layer, role).bias;
   return row.bias_flag == nullptr ? row.always_has_bias : spec.biases.*row.bias_flag;
-}
-
-bool has_experts(const ModelSpec& spec) {
-  return std::ranges::any_of(spec.layers, [](const LayerSpec& layer) { return layer.mlp.experts.has_value(); });
 }
 
 }  // namespace ballast::model

@@ -1,20 +1,26 @@
-// The roles of a model's tensors, one row each: kind, models and layers that have it, shape, bias and input. Structure,
-// loading, folds and planning follow from these rows.
-#ifndef BALLAST_MODEL_ROLE_TABLE_H_
-#define BALLAST_MODEL_ROLE_TABLE_H_
+// A row of the role table: what is known about all tensors of a role.
+#ifndef BALLAST_MODEL_ROLES_ROLE_ROW_H_
+#define BALLAST_MODEL_ROLES_ROLE_ROW_H_
 
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 
 #include "ballast/spec.h"
 #include "ballast/tensor.h"
 #include "model/arch/role.h"
-#include "model/mixer/value_path.h"
+#include "model/roles/value_path.h"
 
 namespace ballast::model {
+
+/// A linear or a norm of a block; `expert` is the index of a routed expert.
+struct Part {
+  Role role{};
+  std::size_t expert = 0;
+
+  bool operator==(const Part&) const = default;
+};
 
 /// Rows and columns.
 using MatrixShape = std::pair<std::size_t, std::size_t>;
@@ -79,21 +85,6 @@ struct RoleRow {
   const char* (*why_bias_stays)(const LayerSpec&) = nullptr;
 };
 
-/// Return the rows outside of mixers, in the order of the forward pass: those outside of blocks, and those of a block.
-/// In a block the mixer's rows come after the first row, which is the norm of its input.
-std::span<const RoleRow> outer_rows();
-std::span<const RoleRow> block_rows();
-
-/// Returns the row of a role in a layer that may have it. Roles of several mixers have a row in each.
-const RoleRow& role_row(const LayerSpec& layer, Role role);
-
-/// Returns a row with the properties that all rows of a role share: kind, place, bias flag, whether it writes the
-/// stream.
-const RoleRow& role_row(Role role);
-
-/// Returns whether a layer has a role; for roles outside of blocks, whether the model has.
-bool has_role(const ModelSpec& spec, const LayerSpec& layer, Role role);
-
 }  // namespace ballast::model
 
-#endif  // BALLAST_MODEL_ROLE_TABLE_H_
+#endif  // BALLAST_MODEL_ROLES_ROLE_ROW_H_

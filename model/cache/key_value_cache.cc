@@ -1,4 +1,4 @@
-#include "model/forward/key_value_cache.h"
+#include "model/cache/key_value_cache.h"
 
 #include <algorithm>
 #include <array>

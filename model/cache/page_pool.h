@@ -1,6 +1,6 @@
 // Memory for the pages of caches, which can be shared and are reused.
-#ifndef BALLAST_MODEL_FORWARD_PAGE_POOL_H_
-#define BALLAST_MODEL_FORWARD_PAGE_POOL_H_
+#ifndef BALLAST_MODEL_CACHE_PAGE_POOL_H_
+#define BALLAST_MODEL_CACHE_PAGE_POOL_H_
 
 #include <atomic>
 #include <cstddef>
@@ -91,4 +91,4 @@ class PagePool : public std::enable_shared_from_this<PagePool> {
 
 }  // namespace ballast::model
 
-#endif  // BALLAST_MODEL_FORWARD_PAGE_POOL_H_
+#endif  // BALLAST_MODEL_CACHE_PAGE_POOL_H_

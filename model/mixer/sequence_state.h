@@ -1,13 +1,13 @@
 // The state of one sequence in the layers of a model.
-#ifndef BALLAST_MODEL_FORWARD_SEQUENCE_STATE_H_
-#define BALLAST_MODEL_FORWARD_SEQUENCE_STATE_H_
+#ifndef BALLAST_MODEL_MIXER_SEQUENCE_STATE_H_
+#define BALLAST_MODEL_MIXER_SEQUENCE_STATE_H_
 
 #include <cstddef>
 #include <memory>
 #include <vector>
 
 #include "ballast/spec.h"
-#include "model/forward/key_value_cache.h"
+#include "model/cache/key_value_cache.h"
 
 namespace ballast::model {
 
@@ -119,4 +119,4 @@ class SequenceState {
 
 }  // namespace ballast::model
 
-#endif  // BALLAST_MODEL_FORWARD_SEQUENCE_STATE_H_
+#endif  // BALLAST_MODEL_MIXER_SEQUENCE_STATE_H_

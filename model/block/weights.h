@@ -1,6 +1,6 @@
 // Weights of a loaded model in the kernels' formats.
-#ifndef BALLAST_MODEL_WEIGHTS_H_
-#define BALLAST_MODEL_WEIGHTS_H_
+#ifndef BALLAST_MODEL_BLOCK_WEIGHTS_H_
+#define BALLAST_MODEL_BLOCK_WEIGHTS_H_
 
 #include <cstddef>
 #include <memory>
@@ -15,10 +15,10 @@
 #include "ballast/spec.h"
 #include "kernels/matrix/float_matrix.h"
 #include "kernels/matrix/quantized_matrix.h"
-#include "model/block_structure.h"
-#include "model/experts/expert_store.h"
-#include "model/mixer/mixer.h"
-#include "model/step_rows.h"
+#include "model/block/expert_store.h"
+#include "model/block/mixer.h"
+#include "model/block/step_rows.h"
+#include "model/roles/role_row.h"
 
 namespace ballast::model {
 
@@ -193,11 +193,6 @@ void for_each_linear(const BlockWeights& block, const Visit& visit) {
   }
 }
 
-/// Returns how many of a layer's linears of this role one token passes, on average, divided by their number.
-inline double token_share(const LayerSpec& layer, Role role) {
-  return role_row(role).place == RoleRow::Place::kExpert ? layer.mlp.expert_share() : 1.0;
-}
-
 }  // namespace ballast::model
 
-#endif  // BALLAST_MODEL_WEIGHTS_H_
+#endif  // BALLAST_MODEL_BLOCK_WEIGHTS_H_

@@ -1,11 +1,7 @@
-#include "model/role_table.h"
+#include "model/roles/common_rows.h"
 
-#include <algorithm>
 #include <array>
-#include <cassert>
 #include <cstdint>
-
-#include "model/mixer/mixer.h"
 
 namespace ballast::model {
 
@@ -311,21 +307,6 @@ constexpr std::array<RoleRow, 22> kBlockRows{{
     with_reason(kExpert[2], weighted_by_router),
 }};
 
-const RoleRow* find_row(std::span<const RoleRow> rows, Role role) {
-  const auto it = std::ranges::find(rows, role, &RoleRow::role);
-  return it == rows.end() ? nullptr : &*it;
-}
-
-const RoleRow* find_common_row(Role role) {
-  const RoleRow* outer = find_row(kOuterRows, role);
-  return outer != nullptr ? outer : find_row(kBlockRows, role);
-}
-
-const RoleRow* find_row(const LayerSpec& layer, Role role) {
-  const RoleRow* common = find_common_row(role);
-  return common != nullptr ? common : find_row(mixer_kind(layer).roles, role);
-}
-
 }  // namespace
 
 std::span<const RoleRow> outer_rows() {
@@ -334,27 +315,6 @@ std::span<const RoleRow> outer_rows() {
 
 std::span<const RoleRow> block_rows() {
   return kBlockRows;
-}
-
-const RoleRow& role_row(const LayerSpec& layer, Role role) {
-  const RoleRow* row = find_row(layer, role);
-  assert(row != nullptr);
-  return *row;
-}
-
-const RoleRow& role_row(Role role) {
-  if (const RoleRow* common = find_common_row(role)) return *common;
-  const RoleRow* row = nullptr;
-  for (const MixerKind* kind : mixer_kinds()) {
-    if (row == nullptr) row = find_row(kind->roles, role);
-  }
-  assert(row != nullptr);
-  return *row;
-}
-
-bool has_role(const ModelSpec& spec, const LayerSpec& layer, Role role) {
-  const RoleRow* row = find_row(layer, role);
-  return row != nullptr && (row->present == nullptr || row->present(spec, layer));
 }
 
 }  // namespace ballast::model

@@ -1,7 +1,7 @@
 // Which folds pass through a mixer: defined by the mixer, used by the passes of a conversion and by `convert
 // --explain`. The proofs are in docs/folds.md.
-#ifndef BALLAST_MODEL_MIXER_VALUE_PATH_H_
-#define BALLAST_MODEL_MIXER_VALUE_PATH_H_
+#ifndef BALLAST_MODEL_ROLES_VALUE_PATH_H_
+#define BALLAST_MODEL_ROLES_VALUE_PATH_H_
 
 #include <cstddef>
 #include <string>
@@ -31,4 +31,4 @@ struct ValuePath {
 
 }  // namespace ballast::model
 
-#endif  // BALLAST_MODEL_MIXER_VALUE_PATH_H_
+#endif  // BALLAST_MODEL_ROLES_VALUE_PATH_H_

@@ -1,8 +1,8 @@
-#include "model/mixer/mixer.h"
+#include "model/mixer/mixer_kind.h"
 
 #include <array>
 
-#include "model/forward/key_value_cache.h"
+#include "model/cache/key_value_cache.h"
 #include "model/mixer/attention_kinds.h"
 #include "model/mixer/recurrent_kinds.h"
 
