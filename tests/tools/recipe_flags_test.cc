@@ -73,7 +73,7 @@ TEST_CASE("flags override a recipe file, and their format overrides come first")
   CHECK(recipe_json(recipe) == recipe_json(written));
 }
 
-TEST_CASE("shares are " none " or percentages") {
+TEST_CASE("shares are none or percentages") {
   CHECK(parse_share("--outliers", "none", 50) == 0);
   CHECK(parse_share("--outliers", "0%", 50) == 0);
   CHECK(parse_share("--outliers", "1.5%", 50) == doctest::Approx(0.015));
