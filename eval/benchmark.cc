@@ -14,6 +14,7 @@
 #include "ballast/error.h"
 #include "ballast/processor.h"
 #include "eval/expert_json.h"
+#include "eval/result_fields.h"
 #include "kernels/clock.h"
 #include "kernels/machine.h"
 #include "model/model.h"
@@ -213,31 +214,11 @@ Benchmark benchmark(const std::filesystem::path& model, const BenchmarkOptions& 
 }
 
 std::string benchmark_json(const Benchmark& benchmark) {
-  nlohmann::json results = nlohmann::json::array();
-  for (const BenchmarkResult& result : benchmark.results) {
-    results.push_back({{"test", result.test},
-                       {"tokens_per_second", result.tokens_per_second},
-                       {"stddev", result.stddev},
-                       {"gb_s", result.gb_s},
-                       {"gop_s", result.gop_s},
-                       {"fraction_of_limit", result.fraction_of_limit}});
-  }
-  nlohmann::json engines = nlohmann::json::array();
-  for (const EngineChoice& choice : benchmark.engines) {
-    engines.push_back({{"tokens", choice.tokens}, {"engine", choice.engine}, {"speed", choice.speed}});
-  }
-  nlohmann::json result = {{"machine",
-                            {{"cpu", benchmark.cpu},
-                             {"simd_target", benchmark.simd_target},
-                             {"threads", benchmark.threads},
-                             {"read_gb_s", benchmark.read_gb_s},
-                             {"peak_type", benchmark.peak_type},
-                             {"peak_gops", benchmark.peak_gops},
-                             {"engines", engines},
-                             {"bf16_products", benchmark.bf16_products}}},
-                           {"results", results},
-                           {"load_seconds", benchmark.load_seconds},
-                           {"peak_rss_bytes", benchmark.peak_rss_bytes}};
+  nlohmann::json machine;
+  eval::for_each_machine_field(benchmark, eval::WriteField{machine});
+  nlohmann::json result = {
+      {"machine", machine}, {"load_seconds", benchmark.load_seconds}, {"peak_rss_bytes", benchmark.peak_rss_bytes}};
+  eval::WriteField{result}("results", benchmark.results);
   if (benchmark.experts) result["experts"] = eval::expert_json(*benchmark.experts);
   return result.dump();
 }

@@ -4,6 +4,7 @@
 
 #include "ballast/evaluate.h"
 #include "eval/expert_json.h"
+#include "eval/result_fields.h"
 
 namespace ballast {
 namespace {
@@ -57,17 +58,8 @@ json worst_json(const Evaluation& evaluation) {
 }  // namespace
 
 std::string evaluation_json(const Evaluation& evaluation) {
-  json result = {{"chunks", evaluation.chunks},
-                 {"tokens", evaluation.tokens},
-                 {"ppl", evaluation.ppl},
-                 {"ppl_stderr", evaluation.ppl_stderr},
-                 {"file_bytes", evaluation.file_bytes},
-                 {"bits_per_weight", evaluation.bits_per_weight},
-                 {"seconds", evaluation.seconds}};
-  add(result, "reference_ppl", evaluation.reference_ppl);
-  add(result, "kl_mean", evaluation.kl_mean);
-  add(result, "kl_p99", evaluation.kl_p99);
-  add(result, "top1_agreement", evaluation.top1_agreement);
+  json result = {{"seconds", evaluation.seconds}};
+  eval::for_each_field(evaluation, eval::WriteField{result});
   if (evaluation.experts) result["experts"] = eval::expert_json(*evaluation.experts);
   if (!evaluation.segments.empty()) {
     result["segments"] = segments_json(evaluation);
