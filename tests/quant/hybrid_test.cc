@@ -27,7 +27,7 @@ struct Hybrid {
   std::string_view output;  ///< a part of the names of the recurrent layers' output projections
 };
 
-constexpr std::array kHybrids = {Hybrid{"lfm2", ".conv.out_proj"}, Hybrid{"qwen3_next", ".linear_attn.out_proj"}};
+constexpr std::array kHybrids = {Hybrid{"lfm2", ".conv.out_proj"}, Hybrid{"qwen3_5_text", ".linear_attn.out_proj"}};
 
 std::vector<int> some_tokens(std::size_t count, std::size_t step) {
   std::vector<int> ids;
