@@ -53,7 +53,7 @@ class Jobs(WithModel):
 
     def test_calibrate_refuses_a_missing_folder_before_it_begins(self):
         for keywords in ({"output": self.place / "no" / "stats"}, {"report": self.place / "no" / "page.html"}):
-            with self.assertRaisesRegex(ballast.FileError, "is no folder"):
+            with self.assertRaisesRegex(ballast.FileError, "is not a folder"):
                 ballast.calibrate(self.model, text=self.place / "not looked at", **keywords)
 
     def test_evaluate_reports_experts_on_disk(self):
