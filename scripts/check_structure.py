@@ -19,7 +19,8 @@ ROOMS = ["ballast", "kernels", "files", "formats", "text", "model", "engine", "j
 FOLDERS = {
     "formats": ["blocks", ".", "codecs"],
     "model": ["arch", "roles", "cache", "block", "mixer", "structure", "forward", "experts", "source", "."],
-    "quant": ["recipes", "rounding", "block", "quantize", "passes", "measure", "write", "search", "conversion"],
+    "quant": ["recipes", "rounding/grids", "rounding/scales", "rounding", "block", "quantize", "passes", "measure", "write",
+              "search", "conversion"],
     "serve": ["http", "scheduler", "page", "api", "service", "."],
 }
 

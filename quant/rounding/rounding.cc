@@ -10,7 +10,7 @@
 #include "formats/scale_codes.h"
 #include "kernels/matrix/bit_packing.h"
 #include "kernels/matrix/float_matrix.h"
-#include "quant/rounding/half_float.h"
+#include "quant/rounding/grids/half_float.h"
 
 namespace ballast::quant {
 

@@ -11,8 +11,8 @@
 #include "ballast/quantized.h"
 #include "ballast/recipe.h"
 #include "formats/code_matrix.h"
-#include "quant/rounding/grids/grid_finder.h"
-#include "quant/rounding/quant_params.h"
+#include "quant/rounding/grid_finder.h"
+#include "quant/rounding/grids/quant_params.h"
 
 namespace ballast::quant {
 

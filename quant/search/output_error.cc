@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "quant/rounding/float_product.h"
+#include "quant/rounding/grids/quant_params.h"
 #include "quant/rounding/int8_error.h"
-#include "quant/rounding/quant_params.h"
 #include "quant/rounding/rounding.h"
 
 namespace ballast::quant {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "kernels/matrix/bit_packing.h"
-#include "quant/rounding/grids/grid_finder.h"
-#include "quant/rounding/half_float.h"
+#include "quant/rounding/grid_finder.h"
+#include "quant/rounding/grids/half_float.h"
 #include "quant/rounding/rounding.h"
 
 namespace ballast::quant {

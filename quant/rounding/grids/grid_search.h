@@ -7,7 +7,7 @@
 #include <span>
 
 #include "ballast/recipe.h"
-#include "quant/rounding/quant_params.h"
+#include "quant/rounding/grids/quant_params.h"
 
 namespace ballast::quant {
 

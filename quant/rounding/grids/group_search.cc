@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "quant/rounding/blocks/block_type.h"
-#include "quant/rounding/half_float.h"
+#include "quant/rounding/grids/block_type.h"
+#include "quant/rounding/grids/half_float.h"
 
 namespace ballast::quant {
 

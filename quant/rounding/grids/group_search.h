@@ -4,9 +4,9 @@
 
 #include "ballast/recipe.h"
 #include "ballast/tensor.h"
-#include "quant/rounding/blocks/block_search.h"
+#include "quant/rounding/grids/block_search.h"
 #include "quant/rounding/grids/grid_search.h"
-#include "quant/rounding/quant_params.h"
+#include "quant/rounding/grids/quant_params.h"
 
 namespace ballast::quant {
 

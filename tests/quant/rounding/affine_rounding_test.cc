@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/matrix/quantized_matrix.h"
-#include "quant/rounding/grids/grid_finder.h"
+#include "quant/rounding/grid_finder.h"
 #include "quant/rounding/rounding.h"
 #include "weighted_error.h"
 #include "with_threads.h"

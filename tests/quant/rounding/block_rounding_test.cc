@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "formats/blocks/ggml_blocks.h"
-#include "quant/rounding/blocks/block_type.h"
-#include "quant/rounding/grids/grid_finder.h"
+#include "quant/rounding/grid_finder.h"
+#include "quant/rounding/grids/block_type.h"
 #include "quant/rounding/rounding.h"
 #include "weighted_error.h"
 #include "with_threads.h"

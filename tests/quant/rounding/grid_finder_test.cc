@@ -1,4 +1,4 @@
-#include "quant/rounding/grids/grid_finder.h"
+#include "quant/rounding/grid_finder.h"
 
 #include <doctest/doctest.h>
 

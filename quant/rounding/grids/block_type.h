@@ -1,12 +1,12 @@
 // What the codes, factors and minimums of a GGUF's blocks may be.
-#ifndef BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_TYPE_H_
-#define BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_TYPE_H_
+#ifndef BALLAST_QUANT_ROUNDING_GRIDS_BLOCK_TYPE_H_
+#define BALLAST_QUANT_ROUNDING_GRIDS_BLOCK_TYPE_H_
 
 #include <cstddef>
 #include <cstdint>
 
 #include "ballast/tensor.h"
-#include "quant/rounding/quant_params.h"
+#include "quant/rounding/grids/quant_params.h"
 
 namespace ballast::quant {
 
@@ -31,4 +31,4 @@ const BlockType& block_type(DType dtype);
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_TYPE_H_
+#endif  // BALLAST_QUANT_ROUNDING_GRIDS_BLOCK_TYPE_H_

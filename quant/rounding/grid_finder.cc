@@ -1,9 +1,9 @@
-#include "quant/rounding/grids/grid_finder.h"
+#include "quant/rounding/grid_finder.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "quant/rounding/blocks/block_type.h"
+#include "quant/rounding/grids/block_type.h"
 
 namespace ballast::quant {
 

@@ -1,4 +1,4 @@
-#include "quant/rounding/blocks/block_type.h"
+#include "quant/rounding/grids/block_type.h"
 
 #include <algorithm>
 #include <cassert>

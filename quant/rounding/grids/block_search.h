@@ -1,13 +1,13 @@
 // The grid of a group with the smallest weighted squared error, its scale and minimum being real numbers: of a GGUF's
 // blocks, and of MLX's groups.
-#ifndef BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_SEARCH_H_
-#define BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_SEARCH_H_
+#ifndef BALLAST_QUANT_ROUNDING_GRIDS_BLOCK_SEARCH_H_
+#define BALLAST_QUANT_ROUNDING_GRIDS_BLOCK_SEARCH_H_
 
 #include <cstddef>
 #include <span>
 
 #include "quant/rounding/grids/grid_search.h"
-#include "quant/rounding/quant_params.h"
+#include "quant/rounding/grids/quant_params.h"
 
 namespace ballast::quant {
 
@@ -61,4 +61,4 @@ class BlockSearch {
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_SEARCH_H_
+#endif  // BALLAST_QUANT_ROUNDING_GRIDS_BLOCK_SEARCH_H_

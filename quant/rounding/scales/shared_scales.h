@@ -1,6 +1,6 @@
 // The scales of a row that 8-bit codes represent.
-#ifndef BALLAST_QUANT_ROUNDING_GRIDS_SHARED_SCALES_H_
-#define BALLAST_QUANT_ROUNDING_GRIDS_SHARED_SCALES_H_
+#ifndef BALLAST_QUANT_ROUNDING_SCALES_SHARED_SCALES_H_
+#define BALLAST_QUANT_ROUNDING_SCALES_SHARED_SCALES_H_
 
 #include <cstdint>
 #include <vector>
@@ -32,4 +32,4 @@ class SharedScales {
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_ROUNDING_GRIDS_SHARED_SCALES_H_
+#endif  // BALLAST_QUANT_ROUNDING_SCALES_SHARED_SCALES_H_

@@ -1,6 +1,6 @@
 // Finds the grids of a matrix's rows.
-#ifndef BALLAST_QUANT_ROUNDING_GRIDS_GRID_FINDER_H_
-#define BALLAST_QUANT_ROUNDING_GRIDS_GRID_FINDER_H_
+#ifndef BALLAST_QUANT_ROUNDING_GRID_FINDER_H_
+#define BALLAST_QUANT_ROUNDING_GRID_FINDER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 #include "ballast/recipe.h"
 #include "ballast/tensor.h"
-#include "quant/rounding/blocks/block_scales.h"
 #include "quant/rounding/grids/grid_search.h"
 #include "quant/rounding/grids/group_search.h"
-#include "quant/rounding/grids/shared_scales.h"
-#include "quant/rounding/quant_params.h"
+#include "quant/rounding/grids/quant_params.h"
+#include "quant/rounding/scales/block_scales.h"
+#include "quant/rounding/scales/shared_scales.h"
 
 namespace ballast::quant {
 
@@ -68,4 +68,4 @@ std::size_t activation_group_size(const WeightFormat& format);
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_ROUNDING_GRIDS_GRID_FINDER_H_
+#endif  // BALLAST_QUANT_ROUNDING_GRID_FINDER_H_

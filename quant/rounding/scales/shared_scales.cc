@@ -1,10 +1,10 @@
-#include "quant/rounding/grids/shared_scales.h"
+#include "quant/rounding/scales/shared_scales.h"
 
 #include <algorithm>
 #include <cstddef>
 
 #include "kernels/matrix/float_matrix.h"
-#include "quant/rounding/half_float.h"
+#include "quant/rounding/grids/half_float.h"
 
 namespace ballast::quant {
 

@@ -1,11 +1,11 @@
-#include "quant/rounding/blocks/block_scales.h"
+#include "quant/rounding/scales/block_scales.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <utility>
 
-#include "quant/rounding/half_float.h"
+#include "quant/rounding/grids/half_float.h"
 
 namespace ballast::quant {
 

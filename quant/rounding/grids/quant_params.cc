@@ -1,10 +1,10 @@
-#include "quant/rounding/quant_params.h"
+#include "quant/rounding/grids/quant_params.h"
 
 #include <utility>
 
 #include "ballast/codebooks.h"
 #include "formats/blocks/block_tables.h"
-#include "quant/rounding/blocks/block_type.h"
+#include "quant/rounding/grids/block_type.h"
 
 namespace ballast::quant {
 

@@ -1,6 +1,6 @@
 // The grids of a matrix: the values of codes for each group of a row, as they will be read back.
-#ifndef BALLAST_QUANT_ROUNDING_QUANT_PARAMS_H_
-#define BALLAST_QUANT_ROUNDING_QUANT_PARAMS_H_
+#ifndef BALLAST_QUANT_ROUNDING_GRIDS_QUANT_PARAMS_H_
+#define BALLAST_QUANT_ROUNDING_GRIDS_QUANT_PARAMS_H_
 
 #include <algorithm>
 #include <array>
@@ -84,4 +84,4 @@ struct RowGrids {
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_ROUNDING_QUANT_PARAMS_H_
+#endif  // BALLAST_QUANT_ROUNDING_GRIDS_QUANT_PARAMS_H_

@@ -1,4 +1,4 @@
-#include "quant/rounding/blocks/block_search.h"
+#include "quant/rounding/grids/block_search.h"
 
 #include <algorithm>
 #include <array>

@@ -1,17 +1,17 @@
 // The scales and minimums that a GGUF's blocks store (16-bit floats and integers), chosen to minimize the error of the
 // grids that are read back.
-#ifndef BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_SCALES_H_
-#define BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_SCALES_H_
+#ifndef BALLAST_QUANT_ROUNDING_SCALES_BLOCK_SCALES_H_
+#define BALLAST_QUANT_ROUNDING_SCALES_BLOCK_SCALES_H_
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
 #include "ballast/tensor.h"
-#include "quant/rounding/blocks/block_search.h"
-#include "quant/rounding/blocks/block_type.h"
+#include "quant/rounding/grids/block_search.h"
+#include "quant/rounding/grids/block_type.h"
 #include "quant/rounding/grids/grid_search.h"
-#include "quant/rounding/quant_params.h"
+#include "quant/rounding/grids/quant_params.h"
 
 namespace ballast::quant {
 
@@ -58,4 +58,4 @@ class BlockScales {
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_SCALES_H_
+#endif  // BALLAST_QUANT_ROUNDING_SCALES_BLOCK_SCALES_H_

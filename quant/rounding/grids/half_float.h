@@ -1,6 +1,6 @@
 // Single values in 16 bits, as scales are stored.
-#ifndef BALLAST_QUANT_ROUNDING_HALF_FLOAT_H_
-#define BALLAST_QUANT_ROUNDING_HALF_FLOAT_H_
+#ifndef BALLAST_QUANT_ROUNDING_GRIDS_HALF_FLOAT_H_
+#define BALLAST_QUANT_ROUNDING_GRIDS_HALF_FLOAT_H_
 
 #include <cstdint>
 
@@ -30,4 +30,4 @@ inline float as_half(float value, DType type) {
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_ROUNDING_HALF_FLOAT_H_
+#endif  // BALLAST_QUANT_ROUNDING_GRIDS_HALF_FLOAT_H_
