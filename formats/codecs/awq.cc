@@ -134,8 +134,8 @@ class AwqWriter : public CodecWriter {
   std::string name() const override { return "AWQ"; }
   std::vector<WeightFormat> candidates() const override { return {}; }
 
-  WeightFormat fitting(const WeightFormat& format, bool int8_activations) const override {
-    refuse_int8_activations(int8_activations, name());
+  WeightFormat fitting(const WeightFormat& format, ActivationType activations) const override {
+    refuse_int8_activations(activations, name());
     if (format.bits != kAwqBits) throw Error(name(), "supports only 4-bit weights: choose w4a16");
     return {.bits = kAwqBits,
             .group_size = format.group_size == 0 ? kUsualAwqGroupSize : format.group_size,
@@ -166,7 +166,7 @@ class AwqWriter : public CodecWriter {
             {matrix.name + ".scales", scale_type, {groups, axis(matrix.rows)}}};
   }
 
-  json configuration(const PlannedModel& model, bool /*int8_activations*/) const override {
+  json configuration(const PlannedModel& model, ActivationType /*activations*/) const override {
     return {{"quant_method", "awq"}, {"bits", kAwqBits},  {"group_size", group_size(model)},
             {"zero_point", true},    {"version", "gemm"}, {"modules_to_not_convert", model.plain_linears}};
   }

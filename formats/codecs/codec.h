@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ballast/activation_type.h"
 #include "ballast/recipe.h"
 #include "ballast/tensor.h"
 #include "files/checkpoint.h"
@@ -77,13 +78,13 @@ class CodecWriter {
   /// Returns the formats that a search may give to a matrix; empty: all matrices have the recipe's format.
   virtual std::vector<WeightFormat> candidates() const = 0;
 
-  /// Returns the format to use instead of a recipe's integer format. `int8_activations`: the inputs of the matrices are
-  /// INT8, too. Throws Error if this program cannot multiply the two.
-  virtual WeightFormat fitting(const WeightFormat& format, bool int8_activations) const = 0;
+  /// Returns the format to use instead of a recipe's integer format, if inputs become `activations`. Throws Error if
+  /// this program cannot multiply the two.
+  virtual WeightFormat fitting(const WeightFormat& format, ActivationType activations) const = 0;
 
   /// Returns the format to use instead of one that the user names for a matrix; not called for floats. Throws Error as
   /// fitting() does.
-  virtual WeightFormat named(const WeightFormat& format, bool /*int8_activations*/) const { return format; }
+  virtual WeightFormat named(const WeightFormat& format, ActivationType /*activations*/) const { return format; }
 
   /// Returns whether matrices that read the same input must have one format, because programs that read the files fuse
   /// them.
@@ -109,7 +110,7 @@ class CodecWriter {
   virtual std::vector<std::string> configuration_keys() const { return {"quantization_config"}; }
 
   /// Returns the description of a model's quantization. Precondition: check_together() accepted the model.
-  virtual nlohmann::json configuration(const PlannedModel& model, bool int8_activations) const = 0;
+  virtual nlohmann::json configuration(const PlannedModel& model, ActivationType activations) const = 0;
 
  private:
   /// Returns the bytes of each tensor of tensors().

@@ -32,8 +32,8 @@ std::vector<WeightFormat> symmetric_formats() {
   return formats;
 }
 
-void refuse_int8_activations(bool int8_activations, const std::string& program) {
-  if (int8_activations) throw Error(program, "keeps activations in 16 bits: choose w4a16 or w8a16");
+void refuse_int8_activations(ActivationType activations, const std::string& program) {
+  if (activations == ActivationType::kInt8) throw Error(program, "keeps activations in 16 bits: choose w4a16 or w8a16");
 }
 
 }  // namespace ballast::formats

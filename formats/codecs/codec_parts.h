@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ballast/activation_type.h"
 #include "formats/codecs/codec.h"
 
 namespace ballast::formats {
@@ -28,7 +29,7 @@ std::optional<WeightFormat> most_common_format(const PlannedModel& model);
 std::vector<WeightFormat> symmetric_formats();
 
 /// Throws Error if activations are INT8, because `program` keeps them in 16 bits.
-void refuse_int8_activations(bool int8_activations, const std::string& program);
+void refuse_int8_activations(ActivationType activations, const std::string& program);
 
 template <typename T>
 std::vector<std::byte> raw_bytes(const std::vector<T>& values) {

@@ -272,8 +272,8 @@ class CompressedTensorsWriter : public CodecWriter {
 
   std::vector<WeightFormat> candidates() const override { return symmetric_formats(); }
 
-  WeightFormat fitting(const WeightFormat& format, bool int8_activations) const override {
-    if (!int8_activations) {
+  WeightFormat fitting(const WeightFormat& format, ActivationType activations) const override {
+    if (activations != ActivationType::kInt8) {
       return {.bits = format.bits, .group_size = format.group_size == 0 ? 128 : format.group_size};
     }
     if (format.bits == kByteBits) return {.bits = kByteBits, .group_size = 0};
@@ -282,8 +282,8 @@ class CompressedTensorsWriter : public CodecWriter {
   }
 
   /// All matrices of a file have the same activations.
-  WeightFormat named(const WeightFormat& format, bool int8_activations) const override {
-    if (int8_activations) return fitting(format, int8_activations);
+  WeightFormat named(const WeightFormat& format, ActivationType activations) const override {
+    if (activations == ActivationType::kInt8) return fitting(format, activations);
     if (is_unpacked(format)) {
       throw Error(name(),
                   "has one scale per row only with INT8 activations: name a group size for " + format_name(format));
@@ -310,12 +310,13 @@ class CompressedTensorsWriter : public CodecWriter {
             {matrix.name + ".weight_shape", DType::kI64, {2}}};
   }
 
-  json configuration(const PlannedModel& model, bool int8_activations) const override {
+  json configuration(const PlannedModel& model, ActivationType activations) const override {
     std::map<std::pair<int, std::size_t>, std::vector<std::string>> modules;
     for (const PlannedMatrix& matrix : model.quantized) {
       modules[{matrix.format.bits, matrix.format.group_size}].push_back(matrix.name);
     }
-    const char* format = int8_activations ? "int-quantized" : "pack-quantized";
+    const bool int8 = activations == ActivationType::kInt8;
+    const char* format = int8 ? "int-quantized" : "pack-quantized";
     json groups = json::object();
     for (const auto& [scheme, names] : modules) {
       const auto [bits, group_size] = scheme;
@@ -323,16 +324,16 @@ class CompressedTensorsWriter : public CodecWriter {
                       {"symmetric", true},   {"strategy", group_size == 0 ? "channel" : "group"},
                       {"dynamic", false},    {"group_size", group_size == 0 ? json() : json(group_size)},
                       {"observer", "minmax"}};
-      json activations;
-      if (int8_activations) {
-        activations = {{"num_bits", 8}, {"type", "int"}, {"symmetric", true}, {"strategy", "token"}, {"dynamic", true}};
+      json inputs;
+      if (int8) {
+        inputs = {{"num_bits", 8}, {"type", "int"}, {"symmetric", true}, {"strategy", "token"}, {"dynamic", true}};
       }
       // If all linears have one scheme, the class is sufficient; otherwise each linear is named. Names have precedence
       // over expressions and classes.
       groups["group_" + std::to_string(groups.size())] = {
           {"targets", modules.size() == 1 ? std::vector<std::string>{"Linear"} : names},
           {"weights", weights},
-          {"input_activations", activations},
+          {"input_activations", inputs},
           {"output_activations", nullptr},
           {"format", format}};
     }

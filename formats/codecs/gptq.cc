@@ -163,8 +163,8 @@ class GptqWriter : public CodecWriter {
 
   std::vector<WeightFormat> candidates() const override { return symmetric_formats(); }
 
-  WeightFormat fitting(const WeightFormat& format, bool int8_activations) const override {
-    refuse_int8_activations(int8_activations, name());
+  WeightFormat fitting(const WeightFormat& format, ActivationType activations) const override {
+    refuse_int8_activations(activations, name());
     return {.bits = format.bits, .group_size = format.group_size == 0 ? kUsualGptqGroupSize : format.group_size};
   }
 
@@ -188,7 +188,7 @@ class GptqWriter : public CodecWriter {
             {matrix.name + ".g_idx", DType::kI32, {axis(matrix.cols)}}};
   }
 
-  json configuration(const PlannedModel& model, bool /*int8_activations*/) const override {
+  json configuration(const PlannedModel& model, ActivationType /*activations*/) const override {
     const WeightFormat usual = most_common_format(model).value_or(symmetric_formats().front());
     json exceptions = json::object();
     bool head = false;

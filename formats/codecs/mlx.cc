@@ -119,12 +119,12 @@ class MlxWriter : public CodecWriter {
 
   std::vector<WeightFormat> candidates() const override { return affine_formats(); }
 
-  WeightFormat fitting(const WeightFormat& format, bool int8_activations) const override {
-    refuse_int8_activations(int8_activations, name());
-    return named(format, int8_activations);
+  WeightFormat fitting(const WeightFormat& format, ActivationType activations) const override {
+    refuse_int8_activations(activations, name());
+    return named(format, activations);
   }
 
-  WeightFormat named(const WeightFormat& format, bool /*int8_activations*/) const override {
+  WeightFormat named(const WeightFormat& format, ActivationType /*activations*/) const override {
     if (!format.is_integer()) return format;
     return affine_format(format.bits, format.group_size == 0 ? kUsualMlxGroupSize : format.group_size);
   }
@@ -149,7 +149,7 @@ class MlxWriter : public CodecWriter {
 
   std::vector<std::string> configuration_keys() const override { return {"quantization", "quantization_config"}; }
 
-  json configuration(const PlannedModel& model, bool /*int8_activations*/) const override {
+  json configuration(const PlannedModel& model, ActivationType /*activations*/) const override {
     const WeightFormat usual = most_common_format(model).value_or(affine_format(4, kUsualMlxGroupSize));
     json forms = mlx_form(usual);
     for (const PlannedMatrix& matrix : model.quantized) {

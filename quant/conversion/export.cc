@@ -142,10 +142,9 @@ class Exporter {
     WorkingBlock block = blocks_.load(index, false);
     for (WorkingLinear& linear : block.linears) describe(linear, block.layer.value_or(0));
     std::vector<ModulePlan> plan = plan_modules(block, source_.spec().norm.bias);
-    const bool int8 = recipe_.activations == ActivationType::kInt8;
     for (ModulePlan& module : plan) {
       if (model::is_norm(module.id.role) || model::is_vector(module.id.role)) continue;
-      const std::optional<WeightFormat> exact = format_.exact_format(module, int8);
+      const std::optional<WeightFormat> exact = format_.exact_format(module, recipe_.activations);
       ModulePlan exported = module;
       if (exact) exported.format = *exact;
       if (!exact || !format_.holds(exported)) refuse(module);

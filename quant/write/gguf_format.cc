@@ -235,7 +235,7 @@ void GgufFormat::check_together(std::span<const ModulePlan> model) const {
   }
 }
 
-std::optional<WeightFormat> GgufFormat::exact_format(const ModulePlan& module, bool /*int8_activations*/) const {
+std::optional<WeightFormat> GgufFormat::exact_format(const ModulePlan& module, ActivationType /*activations*/) const {
   return module.format.quantizes() ? formats::exact_blocks(module.format) : module.format;
 }
 

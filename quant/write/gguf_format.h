@@ -32,7 +32,7 @@ class GgufFormat : public ModelFormat {
   std::string file_name() const override { return "model.gguf"; }
   bool holds(const ModulePlan& module) const override;
   void check_together(std::span<const ModulePlan> model) const override;
-  std::optional<WeightFormat> exact_format(const ModulePlan& module, bool int8_activations) const override;
+  std::optional<WeightFormat> exact_format(const ModulePlan& module, ActivationType activations) const override;
   std::string describe(const ModulePlan& module) const override;
   std::uint64_t bytes(const ModulePlan& module) const override;
   std::uint64_t file_bytes(std::span<const ModulePlan> model) const override;

@@ -71,7 +71,7 @@ class ModelFormat {
 
   /// Returns the format in which these files hold the same values as a module that is already rounded, or of floats, if
   /// nothing else prevents it; nullopt: there is none. Throws Error if they cannot express its matrices' inputs.
-  virtual std::optional<WeightFormat> exact_format(const ModulePlan& module, bool /*int8_activations*/) const {
+  virtual std::optional<WeightFormat> exact_format(const ModulePlan& module, ActivationType /*activations*/) const {
     if (!holds(module)) return {};
     return module.format;
   }

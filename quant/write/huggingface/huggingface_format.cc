@@ -105,11 +105,10 @@ class HuggingfaceWriter : public ModelWriter {
   std::uint64_t finish(const ModelMetadata& metadata) override {
     tensors_.finish();
     nlohmann::json config = unquantized_config(metadata);
-    const bool int8 = metadata.recipe.activations == ActivationType::kInt8;
     write_legacy_rope_fields(config);
     config["tie_word_embeddings"] = metadata.spec.tied_embeddings;
     for (const std::string& key : codec_.configuration_keys())
-      config[key] = codec_.configuration(planned_model(model_), int8);
+      config[key] = codec_.configuration(planned_model(model_), metadata.recipe.activations);
     write_model_files(metadata, config, directory_);
     return tensors_.file_bytes();
   }
@@ -150,12 +149,12 @@ HuggingfaceFormat::HuggingfaceFormat(const model::ModelSource& source, const for
   float_type_ = float_type_of(source, embedding);
 }
 
-WeightFormat HuggingfaceFormat::fitting(const WeightFormat& format, bool int8_activations) const {
+WeightFormat HuggingfaceFormat::fitting(const WeightFormat& format, ActivationType activations) const {
   if (!format.quantizes()) return {.kind = formats::float_kind(float_type_)};
   if (format.codebook != CodebookId::kUniform) {
     throw Error(codec_.name(), "cannot hold " + format_name(format) + ", whose codes are indices into a codebook");
   }
-  return codec_.fitting(format, int8_activations);
+  return codec_.fitting(format, activations);
 }
 
 Recipe HuggingfaceFormat::fitting(const Recipe& recipe) const {
@@ -169,12 +168,12 @@ Recipe HuggingfaceFormat::fitting(const Recipe& recipe) const {
   fitting.center_norms = false;
   fitting.outlier_fraction = 0;
   fitting.float_type = float_type_;
-  fitting.linears = this->fitting(recipe.linears, int8);
+  fitting.linears = this->fitting(recipe.linears, recipe.activations);
   const WeightFormat floats = {.kind = formats::float_kind(float_type_)};
-  fitting.embedding = codec_.quantizes_embedding() ? this->fitting(recipe.embedding, int8) : floats;
-  fitting.head = int8 || !codec_.quantizes_head() ? floats : this->fitting(recipe.head, int8);
+  fitting.embedding = codec_.quantizes_embedding() ? this->fitting(recipe.embedding, recipe.activations) : floats;
+  fitting.head = int8 || !codec_.quantizes_head() ? floats : this->fitting(recipe.head, recipe.activations);
   for (FormatOverride& entry : fitting.overrides) {
-    entry.format = entry.format.quantizes() ? codec_.named(entry.format, int8) : floats;
+    entry.format = entry.format.quantizes() ? codec_.named(entry.format, recipe.activations) : floats;
   }
   fitting.activation_groups = false;
   fitting.int16_activations_at_end = false;
@@ -192,9 +191,10 @@ bool HuggingfaceFormat::holds(const ModulePlan& module) const {
   return (codec_.quantizes_embedding() || !is_embedding(module.id.role)) && codec_.holds(planned_matrix(module));
 }
 
-std::optional<WeightFormat> HuggingfaceFormat::exact_format(const ModulePlan& module, bool int8_activations) const {
+std::optional<WeightFormat> HuggingfaceFormat::exact_format(const ModulePlan& module,
+                                                            ActivationType activations) const {
   if (module.format.codebook != CodebookId::kUniform) return {};
-  const WeightFormat fitting = this->fitting(module.format, int8_activations);
+  const WeightFormat fitting = this->fitting(module.format, activations);
   const bool zero_points = fitting.is_integer() && !fitting.symmetric;
   if (module.is_quantized() && !module.format.symmetric && !zero_points) return {};
   return fitting;

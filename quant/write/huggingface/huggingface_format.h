@@ -29,7 +29,7 @@ class HuggingfaceFormat : public ModelFormat {
   bool ties_formats() const override { return codec_.ties_formats(); }
   bool holds(const ModulePlan& module) const override;
   void check_together(std::span<const ModulePlan> model) const override;
-  std::optional<WeightFormat> exact_format(const ModulePlan& module, bool int8_activations) const override;
+  std::optional<WeightFormat> exact_format(const ModulePlan& module, ActivationType activations) const override;
   std::string describe(const ModulePlan& module) const override;
   std::uint64_t bytes(const ModulePlan& module) const override;
   std::uint64_t file_bytes(std::span<const ModulePlan> model) const override;
@@ -37,7 +37,7 @@ class HuggingfaceFormat : public ModelFormat {
                                     std::span<const ModulePlan> model) const override;
 
  private:
-  WeightFormat fitting(const WeightFormat& format, bool int8_activations) const;
+  WeightFormat fitting(const WeightFormat& format, ActivationType activations) const;
   std::vector<files::TensorPlan> tensors_of(const ModulePlan& module) const;
   std::vector<files::TensorPlan> tensors_of(std::span<const ModulePlan> model) const;
 

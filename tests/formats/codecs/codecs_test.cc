@@ -31,7 +31,7 @@ constexpr std::size_t kCodecCols = 256;
 struct WrittenFormats {
   const CodecWriter* writer = nullptr;
   std::vector<WeightFormat> formats;
-  bool int8_activations = false;
+  ActivationType activations = ActivationType::kInt16;
 };
 
 WeightFormat symmetric(int bits, std::size_t group_size) {
@@ -41,7 +41,7 @@ WeightFormat symmetric(int bits, std::size_t group_size) {
 std::vector<WrittenFormats> written_formats() {
   return {{kCompressedTensorsCodec.writer,
            {symmetric(4, 32), symmetric(5, 64), symmetric(6, 128), symmetric(8, 32), symmetric(8, kCodecCols)}},
-          {kCompressedTensorsCodec.writer, {symmetric(8, 0)}, true},
+          {kCompressedTensorsCodec.writer, {symmetric(8, 0)}, ActivationType::kInt8},
           {kMlxCodec.writer, affine_formats()},
           {kGptqCodec.writer, {symmetric(4, 32), symmetric(4, 128), symmetric(8, 64)}},
           {kAwqCodec.writer,
@@ -87,7 +87,7 @@ nlohmann::json write_model(const WrittenFormats& written, const PlannedMatrix& p
   writer.finish();
   nlohmann::json config;
   for (const std::string& key : written.writer->configuration_keys()) {
-    config[key] = written.writer->configuration({.quantized = {plan}, .plain_linears = {}}, written.int8_activations);
+    config[key] = written.writer->configuration({.quantized = {plan}, .plain_linears = {}}, written.activations);
   }
   test::write_file(directory / "config.json", config.dump());
   return config;
