@@ -79,6 +79,7 @@ void Generation::step() {
   // The last token needs no step of its own.
   const std::size_t most = limit_ - result_.tokens.size() - 1;
   draft_ = speculation_ == nullptr ? std::span<const int>() : speculation_->draft(sequence_.ids(), most);
+  draft_ = draft_.first(output_.count_allowed(draft_));
   sequence_.append(draft_);
   sequence_.want(draft_.size() + 1);
   if (speculation_ == nullptr) return engine_.step(sequence_);

@@ -14,6 +14,7 @@
 #include "engine/speculation.h"
 #include "kernels/clock.h"
 #include "text/chat/chat_prompt.h"
+#include "text/constraint/reply_constraint.h"
 #include "text/reply/reply_parser.h"
 
 namespace ballast {
@@ -83,13 +84,13 @@ struct Generator::State {
   }
 
   GenerateResult run(std::span<const int> prompt, text::StreamDecoder::Begin begin, const text::ReplyParser& reply,
-                     const GenerateOptions& options, const OnGenerateStep& on_step) {
+                     const GenerateOptions& options, const Constraint& constraint, const OnGenerateStep& on_step) {
     engine::check_draft_tokens(options.draft_tokens);
     GenerateResult result;
     result.prompt_tokens = prompt.size();
     const std::size_t limit = most_tokens(prompt.size(), options);
-    engine::OutputProcessor output(shared->own_tokenizer.get(), shared->model.spec().stop_tokens, begin, reply,
-                                   options);
+    engine::OutputProcessor output(shared->own_tokenizer.get(), shared->model.spec().stop_tokens, begin, reply, options,
+                                   shared->compile(constraint));
     output.see(prompt);
     engine::Sequence& own = sequence_for(prompt, options.cache);
     result.cached_tokens = own.run();
@@ -165,7 +166,8 @@ Generator& Generator::operator=(Generator&&) noexcept = default;
 
 GenerateResult Generator::generate(std::span<const int> prompt, const GenerateOptions& options,
                                    const OnGenerateStep& on_step) {
-  return state_->run(prompt, text::StreamDecoder::Begin::kWithinText, text::ReplyParser(), options, on_step);
+  return state_->run(prompt, text::StreamDecoder::Begin::kWithinText, text::ReplyParser(), options, options.constraint,
+                     on_step);
 }
 
 GenerateResult Generator::generate(std::string_view prompt, const GenerateOptions& options,
@@ -183,10 +185,10 @@ GenerateResult Generator::chat(std::span<const ChatMessage> messages, const Gene
   text::Conversation conversation = text::make_conversation(messages, options.template_arguments);
   conversation.tools = text::parse_tools(options.tools);
   const text::ChatPrompt prompt = text::apply_chat_template(tokenizer, conversation);
-  return state_->run(
-      text::encode(tokenizer, prompt), text::StreamDecoder::Begin::kOfText,
-      text::make_reply_parser(tokenizer, prompt, options.reply_format, text::read_tools(conversation.tools)), options,
-      on_step);
+  const text::ReplyParser reply =
+      text::make_reply_parser(tokenizer, prompt, options.reply_format, text::read_tools(conversation.tools));
+  return state_->run(text::encode(tokenizer, prompt), text::StreamDecoder::Begin::kOfText, reply, options,
+                     text::constrain_reply(options.constraint, reply.format(), reply.state(), tokenizer), on_step);
 }
 
 std::vector<GeneratedToken> Generator::score(std::span<const int> ids, std::size_t first, std::size_t top,

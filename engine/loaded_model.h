@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <memory>
 
+#include "ballast/constraint.h"
 #include "ballast/model_options.h"
 #include "engine/engine.h"
 #include "model/model.h"
+#include "text/constraint/constraint_compiler.h"
 #include "text/tokenizer.h"
 
 namespace ballast::engine {
@@ -19,11 +21,16 @@ struct LoadedModel {
   /// Throws Error if the model has no tokenizer.
   const text::Tokenizer& tokenizer() const;
 
+  /// Returns a constraint for this model's tokens, from the cache if it was compiled before; null for none. Any thread.
+  /// Throws Error if the model has no tokenizer, and as text::ConstraintCompiler::compile().
+  std::shared_ptr<const text::CompiledConstraint> compile(const Constraint& constraint) const;
+
   std::filesystem::path path;
   GenerationDefaults generation_defaults;          ///< empty if disabled by ModelOptions::generation_config
   std::unique_ptr<text::Tokenizer> own_tokenizer;  ///< null: the model has none
   model::Model model;
-  mutable Engine engine;  ///< may be called from any thread
+  mutable Engine engine;                                          ///< may be called from any thread
+  std::unique_ptr<text::ConstraintCompiler> constraint_compiler;  ///< null without a tokenizer
 
  private:
   LoadedModel(std::unique_ptr<model::ModelSource> source, const ModelOptions& options);

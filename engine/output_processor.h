@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "ballast/chat.h"
 #include "ballast/generate.h"
 #include "engine/sampling.h"
+#include "text/constraint/constraint_compiler.h"
 #include "text/reply/reply_parser.h"
 #include "text/text_stream.h"
 #include "text/tokenizer.h"
@@ -23,16 +26,21 @@ namespace ballast::engine {
 class OutputProcessor {
  public:
   /// `stop_tokens` end the text, in addition to those of the tokenizer, which must outlive this object, and those of
-  /// the reply's format. Without a tokenizer (null) there are tokens and no text. Throws Error if an option is out of
-  /// its range, or needs a tokenizer.
+  /// the reply's format. Without a tokenizer (null) there are tokens and no text. `constraint` is GenerateOptions',
+  /// compiled (LoadedModel::compile()); null: none. Throws Error if an option is out of its range, or needs a
+  /// tokenizer.
   OutputProcessor(const text::Tokenizer* tokenizer, const std::vector<int>& stop_tokens,
-                  text::StreamDecoder::Begin begin, const text::ReplyParser& reply, const GenerateOptions& options);
+                  text::StreamDecoder::Begin begin, const text::ReplyParser& reply, const GenerateOptions& options,
+                  std::shared_ptr<const text::CompiledConstraint> constraint = nullptr);
 
   /// Counts the tokens of the prompt, for the penalties.
   void see(std::span<const int> prompt);
 
   /// Samples the next token from a row of logits and processes it. Throws Error if the logits are not finite.
   GeneratedToken next(std::span<const float> logits);
+
+  /// Returns how many of the first tokens of a draft the constraint allows to come next.
+  std::size_t count_allowed(std::span<const int> draft);
 
   /// Returns the text that has become certain since the last take_parts() or clear_parts(): neighbours differ in kind.
   const std::vector<ReplyPart>& parts() const { return parts_; }
@@ -47,12 +55,21 @@ class OutputProcessor {
 
  private:
   bool ends_text(int token) const { return std::ranges::find(ends_, token) != ends_.end(); }
+  std::span<const std::uint32_t> mask();
+  void advance(int token);
+  bool is_complete();
   void add_to_text(int token);
   void show_pieces();
 
   const text::Tokenizer* tokenizer_;
   std::optional<std::size_t> logprobs_;
   std::vector<int> ends_;  ///< tokens that end the text
+  std::optional<text::ConstraintMatcher> matcher_;
+  std::vector<int> complete_ends_;  ///< with a constraint: tokens that end it
+  bool ignores_eos_;
+  std::size_t min_tokens_;
+  std::size_t taken_ = 0;            ///< number of tokens
+  std::vector<std::uint32_t> mask_;  ///< the constraint's without tokens that end the text
   Sampler sampler_;
   std::optional<text::StreamDecoder> decoder_;
   text::ReplyParser reply_;

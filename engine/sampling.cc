@@ -92,13 +92,15 @@ void require_finite(std::span<const float> logits) {
   }
 }
 
-int Sampler::sample(std::span<const float> logits) {
+int Sampler::sample(std::span<const float> logits, std::span<const std::uint32_t> mask) {
   if (logits.empty()) throw Error("logits", "are missing");
   require_finite(logits);
-  if (adjusts()) logits = adjusted(logits);
+  if (adjusts() || !mask.empty()) logits = adjusted(logits, mask);
   const std::size_t likeliest = kernels::argmax(logits.data(), logits.size());
   if (logits[likeliest] == kForbidden) {
-    throw Error("token", "none may be chosen: the allowed tokens, the forbidden words and min_tokens exclude all");
+    throw Error(
+        "token",
+        "none may be chosen: the constraint, the allowed tokens, the forbidden words and min_tokens exclude all");
   }
   const int token = temperature_ == 0 ? static_cast<int>(likeliest) : draw(logits, logits[likeliest]);
   remember(token);
@@ -110,8 +112,12 @@ bool Sampler::adjusts() const {
          !forbidden_sequences_.empty() || (chosen_count_ < min_tokens_ && !forbidden_at_first_.empty());
 }
 
-/// Returns logits with all adjustments: biases, penalties and forbidden tokens. A grammar would be applied here, too.
-std::span<const float> Sampler::adjusted(std::span<const float> logits) {
+/// Returns logits with all adjustments: biases, penalties and forbidden tokens.
+std::span<const float> Sampler::adjusted(std::span<const float> logits, std::span<const std::uint32_t> mask) {
+  if (!adjusts()) {
+    keep_masked(logits, mask);
+    return adjusted_;
+  }
   adjusted_.assign(logits.begin(), logits.end());
   for (const LogitBias& bias : logit_bias_) {
     const auto index = static_cast<std::size_t>(bias.id);
@@ -121,7 +127,27 @@ std::span<const float> Sampler::adjusted(std::span<const float> logits) {
   if (chosen_count_ < min_tokens_) std::ranges::for_each(forbidden_at_first_, [&](int token) { forbid(token); });
   forbid_sequences();
   if (!allowed_tokens_.empty()) keep_allowed();
+  if (!mask.empty()) keep_masked(adjusted_, mask);
   return adjusted_;
+}
+
+/// Stores in adjusted_ the logits (or adjusted_ itself) of the tokens in the mask, and forbids the others.
+void Sampler::keep_masked(std::span<const float> logits, std::span<const std::uint32_t> mask) {
+  constexpr std::size_t kBits = 32;
+  const std::size_t size = logits.size();
+  if (logits.data() != adjusted_.data()) adjusted_.resize(size);
+  const float* from = logits.data();
+  float* to = adjusted_.data();
+  for (std::size_t word = 0; word * kBits < size; ++word) {
+    const std::uint32_t bits = word < mask.size() ? mask[word] : 0;
+    const std::size_t begin = word * kBits;
+    const std::size_t end = std::min(begin + kBits, size);
+    if (bits == 0) {
+      std::fill(to + begin, to + end, kForbidden);
+    } else {
+      for (std::size_t i = begin; i < end; ++i) to[i] = (bits >> (i - begin) & 1U) != 0 ? from[i] : kForbidden;
+    }
+  }
 }
 
 // A logit below zero is multiplied by the repetition penalty, as in CTRL's published code: dividing it would make the

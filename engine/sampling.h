@@ -3,6 +3,7 @@
 #define BALLAST_ENGINE_SAMPLING_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <random>
 #include <span>
 #include <utility>
@@ -17,10 +18,10 @@ namespace ballast::engine {
 void require_finite(std::span<const float> logits);
 
 /// Samples tokens according to GenerateOptions. Logits are adjusted first (bias, then the repetition, frequency and
-/// presence penalties, then forbidden and not allowed tokens); then temperature, top-k, top-p (over what top-k left)
-/// and min-p, in the order of Hugging Face's transformers. The same seed and logits give the same tokens on every
-/// machine that uses the same instruction set: exponentials round differently on others, and the standard library's
-/// distributions are not used, because their results differ between implementations.
+/// presence penalties, then forbidden and not allowed tokens, and those that a constraint forbids); then temperature,
+/// top-k, top-p (over what top-k left) and min-p, in the order of Hugging Face's transformers. The same seed and logits
+/// give the same tokens on every machine that uses the same instruction set: exponentials round differently on others,
+/// and the standard library's distributions are not used, because their results differ between implementations.
 class Sampler {
  public:
   /// Throws Error when an option is out of its range.
@@ -33,8 +34,10 @@ class Sampler {
   /// allowed.
   void forbid_at_first(std::vector<int> tokens);
 
-  /// Samples and records the next token. Throws Error if the logits are NaN or infinite, or if no token may be chosen.
-  int sample(std::span<const float> logits);
+  /// Samples and records the next token. `mask` has a bit for each token that a constraint allows
+  /// (ConstraintMatcher::allowed()); empty: all. Throws Error if the logits are NaN or infinite, or if no token may be
+  /// chosen.
+  int sample(std::span<const float> logits, std::span<const std::uint32_t> mask = {});
 
  private:
   struct Candidate {
@@ -49,7 +52,8 @@ class Sampler {
   bool counts_seen() const { return repetition_penalty_ != 1 || (has_window_ && counts_tokens()); }
   bool adjusts() const;
   void remember(int token);
-  std::span<const float> adjusted(std::span<const float> logits);
+  std::span<const float> adjusted(std::span<const float> logits, std::span<const std::uint32_t> mask);
+  void keep_masked(std::span<const float> logits, std::span<const std::uint32_t> mask);
   void penalize();
   void require_allowed(std::span<const int> forbidden) const;
   void forbid(int token);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that ballast is built from, on Debian 12, 13 and later, as root or with sudo. It installs only
-# missing packages, so it can be run again at any time.
+# missing packages, so it can be run again at any time. The sources of xgrammar, which has no package, go to the user's
+# cache, ~/.cache/ballast.
 #
 #   scripts/setup.sh         to build ballast and run it
 #   scripts/setup.sh --dev   also for scripts/test.sh: clang's formatter, linter and fuzzer, ccache, and for ARM
@@ -29,6 +30,10 @@ new_suite=trixie
 new_priority=100
 new_sources=/etc/apt/sources.list.d/ballast-$new_suite.sources
 new_preferences=/etc/apt/preferences.d/ballast-$new_suite
+
+# The version that cmake/BallastXgrammar.cmake asks for, from PyPI.
+xgrammar_version=0.2.8
+xgrammar_hash=8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() {
@@ -151,6 +156,33 @@ add_new_suite() {
   done <<<"$suites" | as_root tee "$new_sources" >/dev/null
 }
 
+# Unpacks xgrammar's sources into the user's cache, unless they are there.
+fetch_xgrammar() {
+  local cache=${XDG_CACHE_HOME:-$HOME/.cache}/ballast work archive
+  local folder=$cache/xgrammar-$xgrammar_version
+  if [[ -e $folder/include/xgrammar/xgrammar.h ]]; then return; fi
+  say "fetching xgrammar $xgrammar_version"
+  mkdir -p "$cache"
+  work=$(mktemp -d "$cache/fetch.XXXXXX")
+  archive=$work/xgrammar-$xgrammar_version.tar.gz
+  # pip builds the archive's metadata in an environment of its own.
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-binary xgrammar --dest "$work" \
+    "xgrammar==$xgrammar_version" >"$work/log" 2>&1 || {
+    tail -n 20 "$work/log" >&2
+    rm -rf "$work"
+    fail "xgrammar could not be fetched (above); -DBALLAST_XGRAMMAR=OFF builds without it"
+  }
+  if ! sha256sum --check --status <<<"$xgrammar_hash  $archive"; then
+    rm -rf "$work"
+    fail "the archive of xgrammar $xgrammar_version is not the expected one"
+  fi
+  tar --extract --gzip --file "$archive" --directory "$work" --no-same-owner
+  # Its tests and its page are not needed.
+  rm -rf "$work/xgrammar-$xgrammar_version"/{site,web,tests,docs,examples,python,assets,3rdparty/googletest,3rdparty/cpptrace}
+  mv -T "$work/xgrammar-$xgrammar_version" "$folder" 2>/dev/null || [[ -e $folder/include/xgrammar/xgrammar.h ]]
+  rm -rf "$work"
+}
+
 wanted=("${packages[@]}")
 case "${1:-}" in
   "") ;;
@@ -166,6 +198,7 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 fi
 mapfile -t missing < <(missing_of "${wanted[@]}")
 if [[ ${#missing[@]} -eq 0 ]]; then
+  fetch_xgrammar
   say "everything is installed"
   exit 0
 fi
@@ -205,4 +238,5 @@ done
 
 mapfile -t missing < <(missing_of "${wanted[@]}")
 [[ ${#missing[@]} -eq 0 ]] || fail "still missing after the install: $(with_versions "${missing[@]}")"
+fetch_xgrammar
 say "done"

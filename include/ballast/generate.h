@@ -14,6 +14,7 @@
 
 #include "ballast/cache.h"
 #include "ballast/chat.h"
+#include "ballast/constraint.h"
 #include "ballast/model.h"
 
 namespace ballast {
@@ -41,6 +42,11 @@ struct GenerateOptions {
   std::vector<int> allowed_tokens{};  ///< only these tokens are chosen; empty: all tokens
   /// Token sequences that the answer never contains: the last token of a sequence is not chosen after the others.
   std::vector<std::vector<int>> forbidden_sequences{};
+  /// What the answer must match; a chat's thinking before it is free. It is applied before all other rules of choosing:
+  /// a token that it forbids is never chosen, whatever its bias, and where the answer is complete only end tokens are,
+  /// also before min_tokens and with ignore_eos. Drafts that it forbids are not run. Log-probabilities remain those of
+  /// the model.
+  Constraint constraint{};
   std::uint64_t seed = 0;  ///< the same seed gives the same tokens on machines with the same instruction set
   /// Generation ends before any of these texts, also in thinking. The text of a special token matches, too, although it
   /// is not shown.

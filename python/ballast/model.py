@@ -58,6 +58,15 @@ class GenerateFlags(TypedDict, total=False):
     """Token sequences that the answer never contains."""
     logit_bias: Mapping[int, float]
     """Values added to logits of token ids, -100 to 100."""
+    schema: Mapping[str, Any] | bool | str
+    """The answer is JSON that is valid under this JSON Schema: a mapping, its JSON text, or True: any JSON. Of schema,
+    regex, choices and grammar, only one can be given."""
+    regex: str
+    """The answer matches this regular expression as a whole."""
+    choices: Sequence[str]
+    """The answer is one of these texts."""
+    grammar: str
+    """The answer is a text of this grammar, in EBNF like llama.cpp's GBNF, with the rule root."""
     seed: int
     """The same seed gives the same tokens."""
     stop: str | Sequence[str]
@@ -137,13 +146,34 @@ def _chat_message(message: Mapping[str, Any]) -> Any:
     return _ballast.ChatMessage(message["role"], content or "", json.dumps(fields) if fields else "")
 
 
+_CONSTRAINTS = ("schema", "regex", "choices", "grammar")
+
+
+def _constraint(flags: GenerateFlags) -> Any:
+    given = [name for name in _CONSTRAINTS if flags.get(name) is not None]
+    if not given:
+        return None
+    if len(given) > 1:
+        raise ValueError(f"only one of these can be given: {', '.join(given)}")
+    value: Any = flags.get(given[0])
+    if given[0] == "choices":
+        return _ballast.Constraint(_ballast.ConstraintKind.choice, "", list(value))
+    if given[0] == "schema":
+        text = value if isinstance(value, str) else json.dumps(value if isinstance(value, bool) else dict(value))
+        return _ballast.Constraint(_ballast.ConstraintKind.json_schema, text, [])
+    return _ballast.Constraint(getattr(_ballast.ConstraintKind, given[0]), value, [])
+
+
 def _options(flags: GenerateFlags) -> Any:
     unknown = flags.keys() - GenerateFlags.__annotations__.keys()
     if unknown:
         raise TypeError(f"unknown arguments: {', '.join(sorted(unknown))}")
     plain = {name: value for name, value in flags.items()
-             if name not in ("logit_bias", "stop", "draft", "kv", "window", "sinks")}
+             if name not in ("logit_bias", "stop", "draft", "kv", "window", "sinks", *_CONSTRAINTS)}
     options = filled(_ballast.GenerateOptions(), **plain)
+    constraint = _constraint(flags)
+    if constraint is not None:
+        options.constraint = constraint
     stop = flags.get("stop", ())
     options.stop = [stop] if isinstance(stop, str) else list(stop)
     options.logit_bias = [_ballast.LogitBias(id_, bias) for id_, bias in flags.get("logit_bias", {}).items()]

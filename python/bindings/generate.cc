@@ -120,6 +120,20 @@ void bind_generate_options(nb::module_& module) {
       .def(
           "__init__", [](LogitBias* place, int id, float bias) { new (place) LogitBias{.id = id, .bias = bias}; },
           "id"_a, "bias"_a);
+  nb::enum_<Constraint::Kind>(module, "ConstraintKind")
+      .value("json_object", Constraint::Kind::kJsonObject)
+      .value("json_schema", Constraint::Kind::kJsonSchema)
+      .value("regex", Constraint::Kind::kRegex)
+      .value("choice", Constraint::Kind::kChoice)
+      .value("grammar", Constraint::Kind::kGrammar)
+      .value("structural_tag", Constraint::Kind::kStructuralTag);
+  nb::class_<Constraint>(module, "Constraint")
+      .def(
+          "__init__",
+          [](Constraint* place, Constraint::Kind kind, std::string text, std::vector<std::string> choices) {
+            new (place) Constraint{.kind = kind, .text = std::move(text), .choices = std::move(choices)};
+          },
+          "kind"_a, "text"_a, "choices"_a);
   nb::class_<GenerateOptions>(module, "GenerateOptions")
       .def(nb::init<>())
       .def_rw("max_tokens", &GenerateOptions::max_tokens)
@@ -134,6 +148,7 @@ void bind_generate_options(nb::module_& module) {
       .def_rw("allowed_tokens", &GenerateOptions::allowed_tokens)
       .def_rw("forbidden_sequences", &GenerateOptions::forbidden_sequences)
       .def_rw("logit_bias", &GenerateOptions::logit_bias)
+      .def_rw("constraint", &GenerateOptions::constraint)
       .def_rw("seed", &GenerateOptions::seed)
       .def_rw("stop", &GenerateOptions::stop)
       .def_rw("stop_tokens", &GenerateOptions::stop_tokens)

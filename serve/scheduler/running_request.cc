@@ -12,13 +12,14 @@ RunningRequest::RunningRequest(const engine::LoadedModel& loaded, GenerationRequ
                                std::shared_ptr<RequestListener> hears, std::shared_ptr<Ticket> ticket_of_it)
     : request(std::move(asked)), listener(std::move(hears)), ticket(std::move(ticket_of_it)), arrived(Clock::now()) {
   const model::Model& model = loaded.model;
+  const std::shared_ptr<const text::CompiledConstraint> constraint = loaded.compile(request.options.constraint);
   choices.reserve(request.choices);
   for (std::size_t i = 0; i < request.choices; ++i) {
     GenerateOptions options = request.options;
     options.seed += i;
     choices.push_back({.tokens = request.prompt,
                        .output = engine::OutputProcessor(loaded.own_tokenizer.get(), model.spec().stop_tokens,
-                                                         request.begin, request.reply, options)});
+                                                         request.begin, request.reply, options, constraint)});
     choices.back().output.see(request.prompt);
   }
   if (request.score_prompt) {

@@ -64,6 +64,9 @@ def write_inputs(folder: pathlib.Path) -> None:
     (folder / "keys.txt").write_text("reader an-example-of-a-key-of-32-letters\n")
     (folder / "wikitext.txt").write_text(fixtures.text(6000, 1))
     (folder / "prompt.txt").write_text(fixtures.text(60, 3))
+    city = {"type": "object", "properties": {"city": {"type": "string"}, "population": {"type": "integer"}},
+            "required": ["city", "population"]}
+    (folder / "city.json").write_text(json.dumps(city))
     for name, model in COPIES.items():
         fixtures.copy_model(model, folder / name)
     (folder / "sentences.txt").write_text("".join(fixtures.text(4, i) for i in range(12)))

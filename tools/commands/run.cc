@@ -15,6 +15,7 @@
 #include "tools/commands/generation_output.h"
 #include "tools/commands/job.h"
 #include "tools/flags/cache_flags.h"
+#include "tools/flags/constraint_flags.h"
 #include "tools/flags/context_flag.h"
 #include "tools/flags/draft_flags.h"
 #include "tools/flags/model_flags.h"
@@ -40,6 +41,7 @@ struct RunFlags {
   std::filesystem::path history;
   std::filesystem::path tools;
   std::optional<ShownThinking> thinking;
+  ConstraintFlags constraint;
   JobFlags job;
 };
 
@@ -72,6 +74,7 @@ GenerateOptions generate_options(const RunFlags& flags, const Model& model) {
     }
   }
   set_defaults(flags.sampling, options);
+  options.constraint = read_constraint(flags.constraint);
   return options;
 }
 
@@ -165,6 +168,7 @@ void add_run(CLI::App& program, Action& action) {
   command->add_option("-p,--prompt", flags->prompt, "Text to continue; - reads it from standard input")
       ->type_name("PROMPT");
   add_sampling_flags(*command, *flags);
+  add_constraint_flags(*command, flags->constraint);
   add_cache_flags(*command, flags->options.cache);
   add_context_flag(*command, flags->context);
   add_model_flags(*command, flags->model_flags);
