@@ -75,7 +75,7 @@ class ConstraintWriter {
     const bool is_token = mark.size() == 1 && mark.front().token;
     const ordered_json pattern = is_token ? ordered_json(*mark.front().token) : ordered_json(syntax_.open);
     return {{"type", is_token ? "token_dispatch" : "dispatch"},
-            {"rules", {{pattern, sequence(section())}}},
+            {"rules", ordered_json::array({ordered_json::array({pattern, sequence(section())})})},
             {"loop", choice_.parallel}};
   }
 
