@@ -1,0 +1,109 @@
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "doctest/doctest.h"
+#include "error_message.h"
+#include "text/reply/offered_tool.h"
+#include "text/reply/reply_format.h"
+#include "text/reply/tool_constraint.h"
+#include "text/tokenizer.h"
+#include "tiny_tokenizer.h"
+
+namespace ballast::text {
+namespace {
+
+using nlohmann::ordered_json;
+using test::Contains;
+using test::error_message;
+using Kind = ToolChoice::Kind;
+
+std::vector<OfferedTool> two_tools() {
+  return read_tools(parse_tools(R"([
+    {"name": "add", "strict": true, "parameters": {"type": "object", "properties": {"a": {"type": "integer"},
+      "b": {"type": "string"}}, "required": ["b"]}},
+    {"name": "now", "parameters": {"type": "object", "properties": {"zone": {"type": "string"}}}}])"));
+}
+
+ordered_json format_of(const std::string& format, const ToolChoice& choice,
+                       const std::vector<std::string>& special = {}, const ordered_json& answer = nullptr) {
+  nlohmann::json written = test::tiny_tokenizer_json();
+  int id = 262;
+  for (const std::string& token : special) {
+    written["added_tokens"].push_back({{"id", id++}, {"content", token}, {"special", true}, {"normalized", false}});
+  }
+  const auto tokenizer = test::make_tiny_tokenizer(written);
+  return tool_constraint(find_reply_format(*tokenizer, format), *tokenizer, two_tools(), choice, answer).format;
+}
+
+bool contains(const ordered_json& format, const ordered_json& part) {
+  return format.dump().contains(part.dump());
+}
+
+TEST_CASE("a call has the name of an offered tool, and the arguments of a strict one follow its schema") {
+  const ordered_json format = format_of("hermes", {});
+  CHECK(format["type"] == "dispatch");
+  REQUIRE(format["rules"].is_array());
+  CHECK(format["rules"][0][0] == "<tool_call>");
+  CHECK(format["loop"] == true);
+  CHECK(contains(format, {{"type", "const_string"}, {"value", R"({"name": "add", "arguments": )"}}));
+  CHECK(contains(format, {{"type", "const_string"}, {"value", R"({"name": "now", "arguments": )"}}));
+  CHECK(contains(format, {{"type", "json_schema"}, {"json_schema", two_tools()[0].parameters}}));
+  CHECK_FALSE(contains(format, two_tools()[1].parameters));
+  CHECK(contains(format, {{"type", "json_schema"}, {"json_schema", {{"type", "object"}}}}));
+  CHECK(format_of("hermes", {.parallel = false})["loop"] == false);
+}
+
+TEST_CASE("required calls follow the schemas of all tools, and a named one is the only one") {
+  const ordered_json required = format_of("hermes", {.kind = Kind::kRequired});
+  CHECK(required["type"] == "sequence");
+  CHECK(contains(required, two_tools()[0].parameters));
+  CHECK(contains(required, two_tools()[1].parameters));
+  CHECK(contains(required, "star"));
+  CHECK_FALSE(contains(format_of("hermes", {.kind = Kind::kRequired, .parallel = false}), "star"));
+  const ordered_json named = format_of("hermes", {.kind = Kind::kNamed, .name = "now"});
+  CHECK(contains(named, two_tools()[1].parameters));
+  CHECK_FALSE(contains(named, two_tools()[0].parameters));
+  CHECK(error_message([] { format_of("hermes", {.kind = Kind::kNamed, .name = "sub"}); }) ==
+        Contains("tool_choice: \"sub\" is not one of the tools"));
+  CHECK(error_message([] { format_of("think", {.kind = Kind::kRequired}); }) ==
+        Contains("requires a call, and the reply format think has none"));
+}
+
+TEST_CASE("marks that are special tokens are tokens of the constraint") {
+  const ordered_json format = format_of("mistral", {}, {"[TOOL_CALLS]", "[ARGS]"});
+  CHECK(format["type"] == "token_dispatch");
+  CHECK(format["rules"][0][0] == 262);
+  CHECK(contains(format, {{"type", "token"}, {"token", 263}}));
+}
+
+TEST_CASE("parameters between marks follow the schema, the required ones first") {
+  const std::string format = format_of("qwen3-coder", {.kind = Kind::kNamed, .name = "add"}).dump();
+  CHECK(format.find("\"value\":\"b\"") < format.find("\"value\":\"a\""));
+  CHECK(format.find("\"value\":\"a\"") != std::string::npos);
+  CHECK(format.contains(R"({"type":"any_text","excludes":["</parameter>"]})"));
+  CHECK(format.contains(R"({"type":"json_schema","json_schema":{"type":"integer"}})"));
+}
+
+TEST_CASE("an answer of a schema and calls are alternatives") {
+  const ordered_json answer = {{"type", "json_schema"}, {"json_schema", {{"type", "array"}}}};
+  const ordered_json format = format_of("hermes", {}, {}, answer);
+  CHECK(format["type"] == "or");
+  CHECK(format["elements"][1] == answer);
+  CHECK(format_of("hermes", {.kind = Kind::kNone}, {}, answer) == answer);
+  CHECK(format_of("hermes", {.kind = Kind::kNone}).is_null());
+  CHECK(format_of("llama3", {}).is_null());
+  CHECK_FALSE(format_of("llama3", {.kind = Kind::kRequired}).is_null());
+}
+
+TEST_CASE("harmony's constraint includes its channels") {
+  const auto tokenizer = test::make_tiny_tokenizer();
+  const ToolConstraint constraint =
+      tool_constraint(find_reply_format(*tokenizer, "harmony"), *tokenizer, two_tools(), {});
+  CHECK(constraint.has_thinking);
+  CHECK(constraint.format.dump().contains("to=functions.add"));
+  CHECK(constraint.format.dump().contains("<|channel|>final<|message|>"));
+}
+
+}  // namespace
+}  // namespace ballast::text
