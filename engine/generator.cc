@@ -14,8 +14,11 @@
 #include "engine/speculation.h"
 #include "kernels/clock.h"
 #include "text/chat/chat_prompt.h"
+#include "text/constraint/constraint_grammar.h"
 #include "text/constraint/reply_constraint.h"
+#include "text/reply/offered_tool.h"
 #include "text/reply/reply_parser.h"
+#include "text/reply/tool_constraint.h"
 
 namespace ballast {
 
@@ -29,6 +32,24 @@ void set_defaults(const GenerationDefaults& defaults, GenerateOptions& options) 
   options.min_p = defaults.min_p.value_or(options.min_p);
   options.repetition_penalty = defaults.repetition_penalty.value_or(options.repetition_penalty);
 }
+
+namespace {
+
+/// Returns what a reply may be: thinking, and an answer that follows the constraint or calls of tools.
+Constraint constrain_chat(const Constraint& answer, const std::vector<text::OfferedTool>& tools,
+                          const text::ReplyParser& reply, const text::Tokenizer& tokenizer) {
+  Constraint constraint = answer;
+  if (answer && !tools.empty()) {
+    const text::ToolConstraint with_calls =
+        text::tool_constraint(reply.format(), tokenizer, tools, {}, text::constraint_format(answer));
+    const nlohmann::ordered_json tag = {{"type", "structural_tag"}, {"format", with_calls.format}};
+    constraint = {.kind = Constraint::Kind::kStructuralTag, .text = tag.dump()};
+    if (with_calls.has_thinking) return constraint;
+  }
+  return text::constrain_reply(constraint, reply.format(), reply.state(), tokenizer);
+}
+
+}  // namespace
 
 struct Generator::State {
   explicit State(std::shared_ptr<const Model::State> shared_model) : shared(std::move(shared_model)) {}
@@ -185,10 +206,10 @@ GenerateResult Generator::chat(std::span<const ChatMessage> messages, const Gene
   text::Conversation conversation = text::make_conversation(messages, options.template_arguments);
   conversation.tools = text::parse_tools(options.tools);
   const text::ChatPrompt prompt = text::apply_chat_template(tokenizer, conversation);
-  const text::ReplyParser reply =
-      text::make_reply_parser(tokenizer, prompt, options.reply_format, text::read_tools(conversation.tools));
+  const std::vector<text::OfferedTool> tools = text::read_tools(conversation.tools);
+  const text::ReplyParser reply = text::make_reply_parser(tokenizer, prompt, options.reply_format, tools);
   return state_->run(text::encode(tokenizer, prompt), text::StreamDecoder::Begin::kOfText, reply, options,
-                     text::constrain_reply(options.constraint, reply.format(), reply.state(), tokenizer), on_step);
+                     constrain_chat(options.constraint, tools, reply, tokenizer), on_step);
 }
 
 std::vector<GeneratedToken> Generator::score(std::span<const int> ids, std::size_t first, std::size_t top,
