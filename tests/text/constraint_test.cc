@@ -211,7 +211,15 @@ TEST_CASE("schemas allow what is valid and nothing else" * doctest::skip(!has_co
        {"-0.5", "-0.999", "-0.001"},
        {"-1", "0", "-1.5", "0.5", "-1.0"}},
       {R"({"type": "integer", "multipleOf": 7})", {"0", "14", "-21", "700"}, {"1", "13", "-20"}},
-      {R"({"type": "string", "minLength": 2, "maxLength": 3})", {R"("ab")", R"("é日x")"}, {R"("a")", R"("abcd")"}},
+      {R"({"type": "string", "minLength": 2, "maxLength": 3})",
+       {R"("ab")", R"("é日\n")", R"("\ud83d\ude00a")"},
+       {R"("a")", R"("abcd")"}},
+      {R"({"type": "object", "properties": {"a": {"maxLength": 1, "type": "string"}, "b": {"type": "array",
+           "items": {"type": "string", "minLength": 2}}, "c": {"anyOf": [{"type": "null"}, {"type": "string", "maxLength": 2}]}},
+           "additionalProperties": {"type": "string", "maxLength": 3}})",
+       {R"({"a": "x", "b": ["ab", "abc"], "c": "yy", "longer": "zzz"})", R"({"b": [], "c": null})", R"({"a": ""})"},
+       {R"({"a": "xx"})", R"({"b": ["a"]})", R"({"b": ["ab", ""]})", R"({"c": "yyy"})", R"({"d": "zzzz"})"}},
+      {R"({"type": "string", "anyOf": [{"maxLength": 2}, {"minLength": 4}]})", {R"("ab")"}, {R"("abc")"}},
       {R"({"type": "string", "pattern": "^x-[0-9]"})", {R"("x-1")", R"("x-1 and \"more\"")"}, {R"("x-")", R"("ax-1")"}},
       {R"({"type": "string", "pattern": "^[a-z]+(-[0-9]+)?$", "minLength": 3, "maxLength": 7})",
        {R"("abc")", R"("abcd-12")"},
@@ -325,7 +333,11 @@ TEST_CASE("constraints that would take much time or memory are refused or bounde
   CHECK(fixture.error_of_schema(nested) == Contains("levels deep"));
   // Counts do not unroll.
   CHECK(fixture.allows_schema(R"({"type": "array", "items": {"const": 1}, "maxItems": 1000000000})", "[1,1]"));
-  CHECK(fixture.error_of_schema(R"({"type": "string", "maxLength": 1000})") == Contains("`maxLength` above 64"));
+  CHECK(fixture.allows_schema(R"({"type": "string", "maxLength": 1000000000})", R"("ab")"));
+  // In a structural tag each length is a state.
+  const std::string tag =
+      R"({"format": {"type": "json_schema", "json_schema": {"type": "string", "maxLength": 1000}}})";
+  CHECK(fixture.error_of({.kind = Kind::kStructuralTag, .text = tag}) == Contains("`maxLength` above 64"));
   // Combinations of alternatives would be exponential.
   std::string all_of;
   for (int i = 0; i < 40; ++i) {

@@ -9,6 +9,7 @@
 #include <xgrammar/xgrammar.h>
 
 #include <algorithm>
+#include <bit>
 #include <exception>
 #include <list>
 #include <mutex>
@@ -16,7 +17,9 @@
 #include <string_view>
 
 #include "files/text.h"
+#include "files/utf8.h"
 #include "text/constraint/constraint_grammar.h"
+#include "text/constraint/string_lengths.h"
 
 namespace xgrammar {
 
@@ -42,9 +45,46 @@ void LogMessageImpl(const std::string& /*file*/, int /*line*/, int level, const 
 
 namespace ballast::text {
 
+/// What tokens do to strings of JSON, as bits of tokens.
+struct StringTokens {
+  static constexpr std::size_t kCounted = 32;
+
+  explicit StringTokens(const std::vector<std::string>& texts)
+      : quoted((texts.size() + 31) / 32),
+        escaping(quoted.size()),
+        after_first(quoted.size()),
+        after_second(quoted.size()),
+        longer_than(kCounted, quoted) {
+    for (std::size_t token = 0; token < texts.size(); ++token) {
+      const std::string& text = texts[token];
+      const auto set = [&](std::vector<std::uint32_t>& bits) { bits[token / 32] |= std::uint32_t{1} << token % 32; };
+      const std::size_t first = text.find('"');
+      const std::size_t second = first == std::string::npos ? first : text.find('"', first + 1);
+      if (text.find('\\') != std::string::npos) set(escaping);
+      if (first != std::string::npos) {
+        set(quoted);
+        if (first + 1 < text.size()) set(after_first);
+        if (second != std::string::npos && second + 1 < text.size()) set(after_second);
+      } else {
+        const auto characters = static_cast<std::size_t>(
+            std::ranges::count_if(text, [](char byte) { return !files::continues_code_point(byte); }));
+        for (std::size_t i = 0; i < std::min(kCounted, characters); ++i) set(longer_than[i]);
+      }
+    }
+  }
+
+  std::vector<std::uint32_t> quoted;                    ///< with a quote
+  std::vector<std::uint32_t> escaping;                  ///< with a backslash
+  std::vector<std::uint32_t> after_first;               ///< with something after the first quote
+  std::vector<std::uint32_t> after_second;              ///< with something after the second quote
+  std::vector<std::vector<std::uint32_t>> longer_than;  ///< [i]: without quotes, of more than i characters
+};
+
 struct CompiledConstraint::Grammar {
   xgrammar::CompiledGrammar compiled;
   std::size_t vocabulary;
+  std::shared_ptr<const LengthRules> lengths;  ///< null: none
+  std::shared_ptr<const StringTokens> string_tokens;
 };
 
 namespace {
@@ -138,21 +178,31 @@ struct ConstraintCompiler::State {
 
   std::shared_ptr<const CompiledConstraint> compile(const Constraint& constraint) {
     const bool is_tag = constraint.kind == Constraint::Kind::kStructuralTag;
-    const std::string source = is_tag ? checked_structural_tag(constraint) : constraint_grammar(constraint);
+    JsonSchemaGrammar grammar;
+    if (is_tag) {
+      grammar.text = checked_structural_tag(constraint);
+    } else {
+      grammar = constraint_grammar(constraint);
+    }
     try {
       if (!compiler) {
         // Threads are the engine's; compiled grammars are kept here, because the library would keep failures, too.
-        compiler.emplace(make_token_table(tokenizer, vocabulary), 1, false);
+        const xgrammar::TokenizerInfo table = make_token_table(tokenizer, vocabulary);
+        string_tokens = std::make_shared<const StringTokens>(table.GetDecodedVocab());
+        compiler.emplace(table, 1, false);
       }
       xgrammar::first_warning.clear();
       const xgrammar::CompiledGrammar compiled =
-          is_tag ? compiler->CompileStructuralTag(source) : compiler->CompileGrammar(source, "root");
+          is_tag ? compiler->CompileStructuralTag(grammar.text) : compiler->CompileGrammar(grammar.text, "root");
       if (!xgrammar::first_warning.empty()) {
         throw UnsupportedError(constraint_name(constraint.kind), constraint_problem(xgrammar::first_warning));
       }
       const std::size_t bytes = compiled.MemorySizeBytes();
+      std::shared_ptr<const LengthRules> lengths;
+      if (!grammar.lengths.empty()) lengths = std::make_shared<const LengthRules>(std::move(grammar.lengths));
       return std::make_shared<const CompiledConstraint>(
-          std::make_shared<const CompiledConstraint::Grammar>(compiled, vocabulary), bytes);
+          std::make_shared<const CompiledConstraint::Grammar>(compiled, vocabulary, std::move(lengths), string_tokens),
+          bytes);
     } catch (const Error&) {
       throw;
     } catch (const std::bad_alloc&) {
@@ -170,6 +220,7 @@ struct ConstraintCompiler::State {
   std::size_t cached = 0;
   std::mutex compile_mutex;
   std::optional<xgrammar::GrammarCompiler> compiler;
+  std::shared_ptr<const StringTokens> string_tokens;
 };
 
 ConstraintCompiler::ConstraintCompiler(const Tokenizer& tokenizer, std::size_t vocabulary, std::size_t cache_bytes)
@@ -197,12 +248,47 @@ struct ConstraintMatcher::State {
       : constraint(std::move(own)),
         matcher(constraint->grammar().compiled,
                 end_tokens.empty() ? std::nullopt : std::optional(std::move(end_tokens))),
-        mask((constraint->grammar().vocabulary + 31) / 32) {}
+        mask((constraint->grammar().vocabulary + 31) / 32) {
+    if (constraint->grammar().lengths != nullptr) lengths.emplace(constraint->grammar().lengths);
+  }
+
+  const std::vector<std::string>& token_texts() const {
+    return constraint->grammar().compiled.GetTokenizerInfo().GetDecodedVocab();
+  }
+
+  /// Removes the tokens from the mask with which a string would become too long, or end too early.
+  void keep_lengths() {
+    if (!lengths) return;
+    const StringTokens& tokens = *constraint->grammar().string_tokens;
+    if (!lengths->in_string()) return check_lengths(tokens.after_first);
+    if (!lengths->is_limited()) return check_lengths(tokens.after_second);
+    const std::size_t room = lengths->room();
+    constexpr std::size_t kLast = StringTokens::kCounted - 1;
+    check_lengths(lengths->is_short() || room < StringTokens::kCounted ? tokens.quoted : tokens.after_second);
+    if (room >= StringTokens::kCounted) return check_lengths(tokens.longer_than[kLast]);
+    if (lengths->in_escape()) return check_lengths(tokens.longer_than[0]);  // few tokens are allowed
+    check_lengths(tokens.escaping);
+    // Others have as many characters as they have in any text.
+    const std::vector<std::uint32_t>& longer = tokens.longer_than[room];
+    for (std::size_t word = 0; word < longer.size(); ++word) mask[word] &= ~(longer[word] & ~tokens.escaping[word]);
+  }
+
+  void check_lengths(const std::vector<std::uint32_t>& checked) {
+    const std::vector<std::string>& texts = token_texts();
+    for (std::size_t word = 0; word < checked.size(); ++word) {
+      for (std::uint32_t bits = mask[word] & checked[word]; bits != 0; bits &= bits - 1) {
+        const std::size_t token = word * 32 + static_cast<std::size_t>(std::countr_zero(bits));
+        if (!lengths->allows(texts[token])) mask[word] &= ~(std::uint32_t{1} << token % 32);
+      }
+    }
+  }
 
   std::shared_ptr<const CompiledConstraint> constraint;
   xgrammar::GrammarMatcher matcher;
   std::vector<std::uint32_t> mask;
   bool has_mask = false;
+  std::optional<StringLengths> lengths;
+  std::vector<int> accepted;  ///< with lengths: all tokens
 };
 
 ConstraintMatcher::ConstraintMatcher(std::shared_ptr<const CompiledConstraint> constraint,
@@ -233,13 +319,25 @@ std::span<const std::uint32_t> ConstraintMatcher::allowed() {
     // The last word's bits beyond the vocabulary mean nothing.
     const std::size_t rest = state_->constraint->grammar().vocabulary % 32;
     if (rest != 0) state_->mask.back() &= (std::uint32_t{1} << rest) - 1;
+    state_->keep_lengths();
   }
   state_->has_mask = true;
   return state_->mask;
 }
 
 bool ConstraintMatcher::accept(int token) {
-  if (ended() || !state_->matcher.AcceptToken(token)) return false;
+  if (ended()) return false;
+  if (state_->lengths) {
+    const std::vector<std::string>& texts = state_->token_texts();
+    const auto index = static_cast<std::size_t>(token);
+    const bool has_text = token >= 0 && index < texts.size();
+    if (has_text && !state_->lengths->allows(texts[index])) return false;
+    if (!state_->matcher.AcceptToken(token)) return false;
+    if (has_text && !ended()) state_->lengths->push(texts[index]);
+    state_->accepted.push_back(token);
+  } else if (!state_->matcher.AcceptToken(token)) {
+    return false;
+  }
   state_->has_mask = false;
   return true;
 }
@@ -247,6 +345,12 @@ bool ConstraintMatcher::accept(int token) {
 void ConstraintMatcher::roll_back(std::size_t tokens) {
   if (tokens == 0) return;
   state_->matcher.Rollback(static_cast<int>(tokens));
+  if (state_->lengths) {
+    state_->accepted.resize(state_->accepted.size() - tokens);
+    state_->lengths.emplace(state_->constraint->grammar().lengths);
+    const std::vector<std::string>& texts = state_->token_texts();
+    for (const int token : state_->accepted) state_->lengths->push(texts[static_cast<std::size_t>(token)]);
+  }
   state_->has_mask = false;
 }
 

@@ -60,7 +60,9 @@ class TagChecker {
   }
 
   std::string grammar_of_schema(const ordered_json& format) const {
-    return json_schema_grammar(schema_of(format), {.closed = constraint_.closed, .compact = constraint_.compact});
+    return json_schema_grammar(schema_of(format),
+                               {.closed = constraint_.closed, .compact = constraint_.compact, .unrolls_lengths = true})
+        .text;
   }
 
   void check_schema(const ordered_json& format) const { grammar_of_schema(format); }
@@ -95,27 +97,32 @@ class TagChecker {
   const Constraint& constraint_;
 };
 
-}  // namespace
-
-std::string constraint_grammar(const Constraint& constraint) {
-  const JsonGrammarOptions options = {.closed = constraint.closed, .compact = constraint.compact};
+JsonSchemaGrammar grammar_of(const Constraint& constraint, bool unrolls_lengths) {
+  const JsonGrammarOptions options = {
+      .closed = constraint.closed, .compact = constraint.compact, .unrolls_lengths = unrolls_lengths};
   switch (constraint.kind) {
     case Constraint::Kind::kJsonObject:
       return json_schema_grammar(R"({"type": "object"})", options);
     case Constraint::Kind::kJsonSchema:
       return json_schema_grammar(constraint.text, options);
     case Constraint::Kind::kRegex:
-      return "root ::= " + regex_grammar(constraint.text, RegexUse::kWholeText, "regex") + "\n";
+      return {"root ::= " + regex_grammar(constraint.text, RegexUse::kWholeText, "regex") + "\n", {}};
     case Constraint::Kind::kChoice:
-      return choice_grammar(constraint.choices);
+      return {choice_grammar(constraint.choices), {}};
     case Constraint::Kind::kGrammar:
       check_grammar_limits(constraint.text);
-      return constraint.text;
+      return {constraint.text, {}};
     case Constraint::Kind::kNone:
     case Constraint::Kind::kStructuralTag:
       break;
   }
   throw Error("constraint", "has no grammar");
+}
+
+}  // namespace
+
+JsonSchemaGrammar constraint_grammar(const Constraint& constraint) {
+  return grammar_of(constraint, false);
 }
 
 std::string checked_structural_tag(const Constraint& constraint) {
@@ -137,7 +144,7 @@ ordered_json constraint_format(const Constraint& constraint) {
   if (constraint.kind == Constraint::Kind::kStructuralTag) {
     return ordered_json::parse(checked_structural_tag(constraint))["format"];
   }
-  return {{"type", "grammar"}, {"grammar", constraint_grammar(constraint)}};
+  return {{"type", "grammar"}, {"grammar", grammar_of(constraint, true).text}};
 }
 
 }  // namespace ballast::text

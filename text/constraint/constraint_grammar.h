@@ -6,12 +6,13 @@
 #include <string>
 
 #include "ballast/constraint.h"
+#include "text/constraint/json_schema_grammar.h"
 
 namespace ballast::text {
 
 /// Returns a constraint of another kind than kNone and kStructuralTag as a grammar with the rule `root`. Throws Error
 /// and UnsupportedError as ConstraintCompiler::compile() does.
-std::string constraint_grammar(const Constraint& constraint);
+JsonSchemaGrammar constraint_grammar(const Constraint& constraint);
 
 /// Returns a structural tag's JSON in which JSON Schemas and regular expressions are replaced by grammars of ours, so
 /// that what is not supported is refused by name. Schemas in another style than JSON (XML of some tools' arguments) are

@@ -76,13 +76,23 @@ class SchemaTranslator {
  public:
   SchemaTranslator(std::string_view schema, const JsonGrammarOptions& options) : reader_(schema), options_(options) {}
 
-  std::string translate();
+  JsonSchemaGrammar translate();
 
  private:
   struct Rule {
     GrammarChoices alternatives;
     const OrderedJson* schema = nullptr;  ///< for messages
     bool filled = false;
+  };
+
+  /// LengthRule by names of rules; empty: none.
+  struct NamedLengths {
+    std::optional<TextLengths> string{};
+    std::map<std::string, std::string> properties{};
+    std::string other_properties{};
+    std::vector<std::string> items{};
+    std::string other_items{};
+    std::vector<std::string> alternatives{};
   };
 
   /// A property that an object may have.
@@ -135,6 +145,8 @@ class SchemaTranslator {
   }
   const OrderedJson* schema_with(const SchemaShape& shape, const char* keyword) const;
   void require_productive() const;
+  LengthRules length_rules(const std::string& first) const;
+  NamedLengths& lengths() { return lengths_[current_]; }
 
   JsonSchemaReader reader_;
   JsonGrammarOptions options_;
@@ -142,6 +154,8 @@ class SchemaTranslator {
   std::deque<std::pair<SchemaParts, std::string>> left_;
   std::map<std::string, Rule> rules_;
   std::vector<std::string> order_;
+  std::map<std::string, NamedLengths> lengths_;
+  std::string current_;  ///< the rule whose alternatives are made
   std::size_t bytes_ = 0;
   std::size_t counted_ = 0;  ///< characters of strings with a length
 };
@@ -218,12 +232,13 @@ std::string SchemaTranslator::any_value() {
   return "any";
 }
 
-std::string SchemaTranslator::translate() {
+JsonSchemaGrammar SchemaTranslator::translate() {
   const SchemaParts root = {{&reader_.root(), Which::kAll}};
   const std::string first = rule_of(root);
   while (!left_.empty()) {
     const auto [parts, name] = std::move(left_.front());
     left_.pop_front();
+    current_ = name;
     add_rule(name, expressions_of(parts, name), parts.empty() ? nullptr : parts.front().schema);
   }
   require_productive();
@@ -234,7 +249,31 @@ std::string SchemaTranslator::translate() {
     if (name == "string_rest") text += " (= [ \\n\\t]* [,}\\]:])";
     text += "\n";
   }
-  return text;
+  return {.text = std::move(text), .lengths = length_rules(first)};
+}
+
+/// Returns the lengths by indices of rules, none if no string has one.
+LengthRules SchemaTranslator::length_rules(const std::string& first) const {
+  const auto has_string = [](const auto& entry) { return entry.second.string.has_value(); };
+  if (std::ranges::none_of(lengths_, has_string)) return {};
+  std::map<std::string, std::size_t> indices = {{first, 0}};
+  for (const auto& entry : lengths_) indices.emplace(entry.first, indices.size());
+  const std::size_t nothing = indices.size();  // a rule without lengths
+  const auto index_of = [&](const std::string& name) {
+    const auto found = indices.find(name);
+    return found == indices.end() ? nothing : found->second;
+  };
+  LengthRules rules(indices.size() + 1);
+  for (const auto& [name, named] : lengths_) {
+    LengthRule& rule = rules[indices.at(name)];
+    rule.string = named.string;
+    for (const auto& [key, value] : named.properties) rule.properties.emplace(key, index_of(value));
+    if (!named.other_properties.empty()) rule.other_properties = index_of(named.other_properties);
+    for (const std::string& item : named.items) rule.items.push_back(index_of(item));
+    if (!named.other_items.empty()) rule.other_items = index_of(named.other_items);
+    for (const std::string& other : named.alternatives) rule.alternatives.push_back(index_of(other));
+  }
+  return rules;
 }
 
 /// Throws Error for a rule that matches no finite text.
@@ -333,7 +372,9 @@ GrammarChoices SchemaTranslator::alternatives_of(const SchemaParts& parts, const
     // An option that refers to the whole adds nothing to it.
     if (alternative == parts || is_impossible(alternative, 0)) continue;
     const std::string name = rule_of(alternative);
-    if (names.insert(name).second) all.push_back({name, {name}});
+    if (!names.insert(name).second) continue;
+    all.push_back({name, {name}});
+    lengths().alternatives.push_back(name);
   }
   return all;
 }
@@ -574,12 +615,19 @@ std::string SchemaTranslator::string_body(const SchemaShape& shape) {
 }
 
 void SchemaTranslator::add_string(const SchemaShape& shape, GrammarChoices& all) {
+  const bool has_length = shape.least_length > 0 || shape.most_length != static_cast<std::size_t>(-1);
+  if (shape.least_length > shape.most_length) return;
+  if (has_length && shape.patterns.empty() && !options_.unrolls_lengths) {
+    lengths().string = TextLengths{.least = shape.least_length, .most = shape.most_length};
+    all.push_back({any_string()});
+    return;
+  }
   const bool is_plain =
-      shape.patterns.empty() && shape.least_length == 0 && shape.most_length == static_cast<std::size_t>(-1) &&
+      shape.patterns.empty() && !has_length &&
       std::ranges::find(kFormats, shape.format, [](const auto& entry) { return entry.first; }) == kFormats.end();
   if (is_plain) {
     all.push_back({any_string()});
-  } else if (shape.least_length <= shape.most_length) {
+  } else {
     all.push_back({"\"\\\"\" " + string_body(shape) + " \"\\\"\""});
   }
 }
@@ -640,6 +688,7 @@ void SchemaTranslator::add_array(const SchemaShape& shape, GrammarChoices& all) 
   std::string after;
   if (most > fixed) {
     const std::string name = rest.empty() ? any_value() : rule_of(rest);
+    lengths().other_items = name;
     const std::size_t least = shape.least_items > fixed ? shape.least_items - fixed : 0;
     const std::size_t limit = most == Tokenizer::kNoLimit ? most : most - fixed;
     if (least > 0) needs.insert(name);
@@ -654,8 +703,10 @@ void SchemaTranslator::add_array(const SchemaShape& shape, GrammarChoices& all) 
       if (least == 0) after = "(" + after + ")?";
     }
   }
+  lengths().items.resize(std::min(fixed, most));
   for (std::size_t i = std::min(fixed, most); i-- > 0;) {
     const std::string name = rule_of(item_parts(i));
+    lengths().items[i] = name;
     std::string item = (i == 0 ? "" : comma) + name + (after.empty() ? "" : " " + after);
     if (i == 0) item += " " + gap;
     const bool must = i < shape.least_items;
@@ -833,6 +884,7 @@ SchemaTranslator::OtherProperties SchemaTranslator::other_properties(const Schem
     return {};
   }
   const std::string value_rule = value.empty() ? any_value() : rule_of(value);
+  lengths().other_properties = value_rule;
   return {.rule = add_rule(rule + "_other", {{*key + " " + colon() + " " + value_rule, {value_rule}}},
                            first_schema(shape))};
 }
@@ -899,6 +951,7 @@ void SchemaTranslator::add_object(const SchemaShape& shape, GrammarChoices& all,
       continue;
     }
     const std::string value_rule = parts.empty() ? any_value() : rule_of(parts);
+    lengths().properties[OrderedJson(property).dump()] = value_rule;
     const std::string rule = new_name("property");
     add_rule(rule, {{json_literal(property) + " " + colon() + " " + value_rule, {value_rule}}}, first_schema(shape));
     properties.push_back({.rule = rule, .value_rule = value_rule, .required = required});
@@ -998,7 +1051,7 @@ std::optional<GrammarChoice> SchemaTranslator::members(const std::vector<Propert
 
 }  // namespace
 
-std::string json_schema_grammar(std::string_view schema, const JsonGrammarOptions& options) {
+JsonSchemaGrammar json_schema_grammar(std::string_view schema, const JsonGrammarOptions& options) {
   return SchemaTranslator(schema, options).translate();
 }
 

@@ -5,11 +5,20 @@
 #include <string>
 #include <string_view>
 
+#include "text/constraint/string_lengths.h"
+
 namespace ballast::text {
 
 struct JsonGrammarOptions {
   bool closed = true;    ///< as Constraint::closed
   bool compact = false;  ///< as Constraint::compact
+  /// Lengths of strings are states of the grammar: at most 64 characters. Else they are in JsonSchemaGrammar::lengths.
+  bool unrolls_lengths = false;
+};
+
+struct JsonSchemaGrammar {
+  std::string text;
+  LengthRules lengths;  ///< those that the grammar does not hold, to be followed from the beginning of the text
 };
 
 /// Returns a grammar whose rule `root` is JSON that is valid under a schema (draft 2020-12, and what earlier drafts
@@ -18,7 +27,7 @@ struct JsonGrammarOptions {
 /// string. Every text of it is valid: what it cannot hold exactly is refused, in an UnsupportedError that names the
 /// keyword and its place. Formats, which are annotations, are held where they have a simple grammar. Throws Error for a
 /// schema that is not valid, that no value matches, or that is too large.
-std::string json_schema_grammar(std::string_view schema, const JsonGrammarOptions& options);
+JsonSchemaGrammar json_schema_grammar(std::string_view schema, const JsonGrammarOptions& options);
 
 }  // namespace ballast::text
 
