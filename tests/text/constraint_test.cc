@@ -30,7 +30,7 @@ using test::error_message;
 using Kind = Constraint::Kind;
 
 constexpr std::size_t kCacheBytes = std::size_t{1} << 24;
-constexpr int kEnd = 261;
+constexpr int kEndOfReply = 261;
 
 /// A tokenizer of bytes with its compiler.
 struct Fixture {
@@ -39,7 +39,7 @@ struct Fixture {
   ConstraintCompiler compiler{*tokenizer, 300, kCacheBytes};
 
   ConstraintMatcher matcher(const Constraint& constraint) {
-    return ConstraintMatcher(compiler.compile(constraint), {kEnd});
+    return ConstraintMatcher(compiler.compile(constraint), {kEndOfReply});
   }
   ConstraintMatcher schema(const std::string& text) { return matcher({.kind = Kind::kJsonSchema, .text = text}); }
 
@@ -48,7 +48,7 @@ struct Fixture {
     for (const int id : tokenizer->encode(text)) {
       if (!matcher.accept(id)) return false;
     }
-    return matcher.accept(kEnd) && matcher.ended();
+    return matcher.accept(kEndOfReply) && matcher.ended();
   }
   bool allows_schema(const std::string& schema_text, std::string_view text) {
     return allows(schema(schema_text), text);
@@ -79,13 +79,13 @@ std::string random_text(const Tokenizer& tokenizer, ConstraintMatcher matcher, s
     std::vector<int> closing;
     std::ranges::copy_if(ids, std::back_inserter(closing), [&](int id) {
       const std::string bytes = tokenizer.token_bytes(id);
-      return id == kEnd || bytes == "\"" || bytes == "}" || bytes == "]";
+      return id == kEndOfReply || bytes == "\"" || bytes == "}" || bytes == "]";
     });
     const bool closes = !closing.empty() && random() % 256 < std::min<std::size_t>(20 + length, 250);
     const std::vector<int>& from = closes ? closing : ids;
     const int id = from[random() % from.size()];
     REQUIRE(matcher.accept(id));
-    if (id != kEnd) text += tokenizer.token_bytes(id);
+    if (id != kEndOfReply) text += tokenizer.token_bytes(id);
   }
   return text;
 }
@@ -145,18 +145,18 @@ TEST_CASE("a token may span several parts of a text, and a character several tok
     REQUIRE(matcher.accept(id));
   }
   CHECK(matcher.complete());
-  CHECK(ids_in(matcher.allowed()) == std::vector<int>{kEnd});
+  CHECK(ids_in(matcher.allowed()) == std::vector<int>{kEndOfReply});
 }
 
 TEST_CASE("special and unused ids are never a part of a text" * doctest::skip(!has_constraints())) {
   Fixture fixture;
   ConstraintMatcher matcher = fixture.matcher({.kind = Kind::kRegex, .text = ".*"});
   const std::vector<int> ids = ids_in(matcher.allowed());
-  CHECK(std::ranges::none_of(ids, [](int id) { return id > kEnd; }));
-  CHECK(std::ranges::count(ids, kEnd) == 1);  // the text may end
+  CHECK(std::ranges::none_of(ids, [](int id) { return id > kEndOfReply; }));
+  CHECK(std::ranges::count(ids, kEndOfReply) == 1);  // the text may end
   ConstraintMatcher one = fixture.matcher({.kind = Kind::kRegex, .text = "..*"});
-  CHECK(std::ranges::count(ids_in(one.allowed()), kEnd) == 0);
-  CHECK_FALSE(one.accept(kEnd));
+  CHECK(std::ranges::count(ids_in(one.allowed()), kEndOfReply) == 0);
+  CHECK_FALSE(one.accept(kEndOfReply));
   CHECK_FALSE(one.accept(299));
 }
 
@@ -171,7 +171,7 @@ TEST_CASE("a matcher that is rolled back is as one that never went further" * do
     masks.push_back(ids_in(matcher.allowed()));
     REQUIRE(matcher.accept(id));
   }
-  REQUIRE(matcher.accept(kEnd));
+  REQUIRE(matcher.accept(kEndOfReply));
   REQUIRE(matcher.ended());
   matcher.roll_back(1);
   CHECK_FALSE(matcher.ended());
@@ -401,7 +401,7 @@ TEST_CASE("a reply may think before its constrained answer, as its format writes
   const auto allows = [&](std::string_view format, ReplyState state, std::string_view text) {
     const Constraint whole =
         constrain_reply(answer, find_reply_format(*fixture.tokenizer, format), state, *fixture.tokenizer);
-    return fixture.allows(ConstraintMatcher(compiler.compile(whole), {kEnd}), text);
+    return fixture.allows(ConstraintMatcher(compiler.compile(whole), {kEndOfReply}), text);
   };
   using enum ReplyState;
   // Marks that are text.

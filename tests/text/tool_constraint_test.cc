@@ -16,7 +16,7 @@ namespace {
 using nlohmann::ordered_json;
 using test::Contains;
 using test::error_message;
-using Kind = ToolChoice::Kind;
+using ChoiceKind = ToolChoice::Kind;
 
 std::vector<OfferedTool> two_tools() {
   return read_tools(parse_tools(R"([
@@ -55,18 +55,18 @@ TEST_CASE("a call has the name of an offered tool, and the arguments of a strict
 }
 
 TEST_CASE("required calls follow the schemas of all tools, and a named one is the only one") {
-  const ordered_json required = format_of("hermes", {.kind = Kind::kRequired});
+  const ordered_json required = format_of("hermes", {.kind = ChoiceKind::kRequired});
   CHECK(required["type"] == "sequence");
   CHECK(contains(required, two_tools()[0].parameters));
   CHECK(contains(required, two_tools()[1].parameters));
   CHECK(contains(required, "star"));
-  CHECK_FALSE(contains(format_of("hermes", {.kind = Kind::kRequired, .parallel = false}), "star"));
-  const ordered_json named = format_of("hermes", {.kind = Kind::kNamed, .name = "now"});
+  CHECK_FALSE(contains(format_of("hermes", {.kind = ChoiceKind::kRequired, .parallel = false}), "star"));
+  const ordered_json named = format_of("hermes", {.kind = ChoiceKind::kNamed, .name = "now"});
   CHECK(contains(named, two_tools()[1].parameters));
   CHECK_FALSE(contains(named, two_tools()[0].parameters));
-  CHECK(error_message([] { format_of("hermes", {.kind = Kind::kNamed, .name = "sub"}); }) ==
+  CHECK(error_message([] { format_of("hermes", {.kind = ChoiceKind::kNamed, .name = "sub"}); }) ==
         Contains("tool_choice: \"sub\" is not one of the tools"));
-  CHECK(error_message([] { format_of("think", {.kind = Kind::kRequired}); }) ==
+  CHECK(error_message([] { format_of("think", {.kind = ChoiceKind::kRequired}); }) ==
         Contains("requires a call, and the reply format think has none"));
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("marks that are special tokens are tokens of the constraint") {
 }
 
 TEST_CASE("parameters between marks follow the schema, the required ones first") {
-  const std::string format = format_of("qwen3-coder", {.kind = Kind::kNamed, .name = "add"}).dump();
+  const std::string format = format_of("qwen3-coder", {.kind = ChoiceKind::kNamed, .name = "add"}).dump();
   CHECK(format.find("\"value\":\"b\"") < format.find("\"value\":\"a\""));
   CHECK(format.find("\"value\":\"a\"") != std::string::npos);
   CHECK(format.contains(R"({"type":"any_text","excludes":["</parameter>"]})"));
@@ -90,10 +90,10 @@ TEST_CASE("an answer of a schema and calls are alternatives") {
   const ordered_json format = format_of("hermes", {}, {}, answer);
   CHECK(format["type"] == "or");
   CHECK(format["elements"][1] == answer);
-  CHECK(format_of("hermes", {.kind = Kind::kNone}, {}, answer) == answer);
-  CHECK(format_of("hermes", {.kind = Kind::kNone}).is_null());
+  CHECK(format_of("hermes", {.kind = ChoiceKind::kNone}, {}, answer) == answer);
+  CHECK(format_of("hermes", {.kind = ChoiceKind::kNone}).is_null());
   CHECK(format_of("llama3", {}).is_null());
-  CHECK_FALSE(format_of("llama3", {.kind = Kind::kRequired}).is_null());
+  CHECK_FALSE(format_of("llama3", {.kind = ChoiceKind::kRequired}).is_null());
 }
 
 TEST_CASE("harmony's constraint includes its channels") {
