@@ -43,9 +43,7 @@ def with_local_references(value, names):
     for key, item in value.items():
         if key == "$ref" and isinstance(item, str) and item in names:
             out[key] = f"#/$defs/{item}"
-        elif key == "id" and isinstance(item, str) or key == "required" and isinstance(item, bool):
-            continue
-        elif key == "type" and item == "any":
+        elif (key, type(item)) in (("id", str), ("required", bool)) or (key, item) == ("type", "any"):
             continue
         else:
             out[key] = with_local_references(item, names)

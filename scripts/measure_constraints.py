@@ -14,16 +14,22 @@ import statistics
 import subprocess
 import tempfile
 
-PERSON = {"type": "object",
-          "properties": {"name": {"type": "string", "maxLength": 40}, "age": {"type": "integer", "minimum": 0, "maximum": 150},
-                         "email": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}},
-          "required": ["name", "age", "email", "tags"]}
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 40},
+        "age": {"type": "integer", "minimum": 0, "maximum": 150},
+        "email": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["name", "age", "email", "tags"],
+}
 PROMPT = "A list of the people in a small town, as JSON:\n"
 
 
 def speed(arguments, flags):
-    command = [arguments.program, "run", arguments.model, "-p", PROMPT, "-n", str(arguments.tokens), "--draft-tokens", "0",
-               *flags]
+    command = [arguments.program, "run", arguments.model, "-p", PROMPT, "-n", str(arguments.tokens),
+               "--draft-tokens", "0", *flags]
     if arguments.threads:
         command += ["--threads", str(arguments.threads)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
