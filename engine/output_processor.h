@@ -50,6 +50,9 @@ class OutputProcessor {
   /// Returns whether a stop token or a stop string was found.
   bool stopped() const { return stopped_; }
 
+  /// Returns the stop string that was found; empty if there was none.
+  const std::string& stop_string() const { return stream_.stop_string(); }
+
   /// Releases the text that was held back for a stop string or an incomplete character.
   void finish();
 

@@ -42,6 +42,7 @@ void TextStream::push(const ReplyPiece& piece, std::vector<ReplyPart>& parts) {
 
   const Match match = find_stop();
   stopped_ = match.stop != nullptr;
+  if (stopped_) stop_string_ = *match.stop;
   const std::size_t cut = stopped_ ? match.begin : possible_beginning();
   show(cut, parts);
   if (stopped_ && show_stop_) {

@@ -29,6 +29,9 @@ class TextStream {
   /// Returns whether a stop string was found.
   bool stopped() const { return stopped_; }
 
+  /// Returns the stop string that was found; empty if there was none.
+  const std::string& stop_string() const { return stop_string_; }
+
  private:
   /// The kind of a byte of pending_.
   enum Byte : char { kOfAnswer, kOfThinking, kFirstOfHidden, kRestOfHidden };
@@ -55,6 +58,7 @@ class TextStream {
   std::string pending_;
   std::string bytes_;  ///< the kind of each byte of pending_
   bool stopped_ = false;
+  std::string stop_string_;
 };
 
 }  // namespace ballast::text

@@ -4,13 +4,14 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "files/text.h"
 #include "serve/api/json_text.h"
 
 namespace ballast::serve {
 namespace {
 
-/// Returns the error types of OpenAI's API by which clients distinguish errors.
-std::string_view type_of(unsigned status) {
+/// Returns the error types of OpenAI's and Anthropic's APIs by which clients distinguish errors.
+std::string_view type_of(unsigned status, ErrorForm form) {
   switch (status) {
     case 401:
       return "authentication_error";
@@ -20,9 +21,18 @@ std::string_view type_of(unsigned status) {
       return "not_found_error";
     case 429:
       return "rate_limit_error";
+    case 413:
+      return form == ErrorForm::kMessages ? "request_too_large" : "invalid_request_error";
+    case 503:
+      return form == ErrorForm::kMessages ? "overloaded_error" : "server_error";
     default:
-      return status < 500 ? "invalid_request_error" : "server_error";
+      if (status < 500) return "invalid_request_error";
+      return form == ErrorForm::kMessages ? "api_error" : "server_error";
   }
+}
+
+nlohmann::ordered_json text_or_null(const std::string& text) {
+  return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
 }
 
 }  // namespace
@@ -44,21 +54,43 @@ ApiError ApiError::with_retry_after(double seconds) && {
   return std::move(*this).with_header("Retry-After", std::to_string(static_cast<long>(std::ceil(seconds))));
 }
 
-std::string ApiError::body() const {
-  const auto text_or_null = [](const std::string& text) {
-    return text.empty() ? nlohmann::json() : nlohmann::json(text);
-  };
-  return json_text({{"error",
-                     {{"message", message_},
-                      {"type", type_of(status_)},
-                      {"param", text_or_null(param_)},
-                      {"code", text_or_null(code_)}}}});
+std::string ApiError::body(ErrorForm form) const {
+  switch (form) {
+    case ErrorForm::kMessages:
+      return json_text({{"type", "error"}, {"error", {{"type", type_of(status_, form)}, {"message", message_}}}});
+    case ErrorForm::kOllama:
+      return json_text({{"error", message_}});
+    default:
+      return json_text({{"error",
+                         {{"message", message_},
+                          {"type", type_of(status_, form)},
+                          {"param", text_or_null(param_)},
+                          {"code", text_or_null(code_)}}}});
+  }
 }
 
-HttpResponse ApiError::response() const {
-  HttpResponse response = {.status = status_, .body = body(), .headers = headers_};
+HttpResponse ApiError::response(ErrorForm form) const {
+  HttpResponse response = {.status = status_, .body = body(form), .headers = headers_};
   if (status_ == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;
+}
+
+std::string ApiError::event(ErrorForm form) const {
+  switch (form) {
+    case ErrorForm::kOllama:
+      return body(form) + "\n";
+    case ErrorForm::kMessages:
+      return files::concat("event: error\ndata: ", body(form), "\n\n");
+    case ErrorForm::kResponses: {
+      const nlohmann::ordered_json error = {{"type", "error"},
+                                            {"code", code_.empty() ? std::string(type_of(status_, form)) : code_},
+                                            {"message", message_},
+                                            {"param", text_or_null(param_)}};
+      return files::concat("event: error\ndata: ", json_text(error), "\n\n");
+    }
+    default:
+      return files::concat("data: ", body(form), "\n\n");
+  }
 }
 
 }  // namespace ballast::serve

@@ -1,7 +1,8 @@
-// A request that is answered with an error, in OpenAI's form.
+// A request that is answered with an error, in the form of the API that the client speaks.
 #ifndef BALLAST_SERVE_API_API_ERROR_H_
 #define BALLAST_SERVE_API_API_ERROR_H_
 
+#include <cstdint>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -9,6 +10,14 @@
 #include "serve/http/http_message.h"
 
 namespace ballast::serve {
+
+/// How an API writes an error.
+enum class ErrorForm : std::uint8_t {
+  kOpenAi,     ///< {"error":{"message","type","param","code"}}
+  kResponses,  ///< the same; in a stream an event "error"
+  kMessages,   ///< Anthropic's {"type":"error","error":{"type","message"}}
+  kOllama,     ///< {"error":"message"}
+};
 
 class ApiError : public std::exception {
  public:
@@ -27,9 +36,11 @@ class ApiError : public std::exception {
   /// Sets the seconds after which the client may try again.
   ApiError with_retry_after(double seconds) &&;
 
-  /// Returns {"error":{"message","type","param","code"}}.
-  std::string body() const;
-  HttpResponse response() const;
+  std::string body(ErrorForm form) const;
+  HttpResponse response(ErrorForm form) const;
+
+  /// Returns the error as a piece of a stream that has begun.
+  std::string event(ErrorForm form) const;
 
  private:
   unsigned status_;

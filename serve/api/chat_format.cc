@@ -2,119 +2,75 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
 #include <utility>
+#include <vector>
 
-#include "files/strict_json.h"
 #include "files/text.h"
+#include "serve/api/constraint_fields.h"
 #include "serve/api/field_table.h"
+#include "serve/api/message_text.h"
 
 namespace ballast::serve {
 namespace {
 
-constexpr std::size_t kMostMessages = 4096;
-
-/// Reads one part of a message, which must be text: an object, or the text itself.
-std::string read_part(const files::JsonReader& part) {
-  if (part.json().is_string()) return part.string();
-  const std::string type = part.text("type", "text");
-  if (type == "refusal") return part.text("refusal");
-  if (type != "text" && type != "input_text" && type != "output_text") {
-    part.fail(files::concat("type ", files::in_quotes(type), " is not supported: only \"text\" is"));
-  }
-  return part.text("text");
-}
-
-bool is_thinking(const files::JsonReader& part) {
-  return part.json().is_object() && part.text("type", "text") == "thinking";
-}
-
-/// Reads text, or a list of text parts, which are joined with line breaks as in vLLM and llama-server; thinking parts
-/// of an assistant are left out. Null is an empty text, and so is a missing content of an assistant.
-std::string read_content(const files::JsonReader& message, bool by_assistant) {
-  if (by_assistant || message.json().contains("content")) {
-    if (!message.has("content")) return {};
-  }
-  const files::JsonReader content = message.at("content");
-  if (content.json().is_string()) return content.string();
-  std::string text;
-  for (const files::JsonReader& part : content.elements()) {
-    if (by_assistant && is_thinking(part)) continue;
-    const std::string piece = read_part(part);
-    if (!text.empty()) text += '\n';
-    text += piece;
-  }
-  return text;
-}
-
-/// Parses the text of a call's arguments as a JSON object; other text is returned unchanged.
-nlohmann::json read_arguments_text(const std::string& text) {
-  try {
-    nlohmann::json object = files::parse_strict_json(text, "arguments");
-    return object.is_object() ? object : nlohmann::json(text);
-  } catch (const Error&) {
-    return text;
-  }
-}
+constexpr std::string_view kCallId = "call_";
 
 /// Reads the tool calls of an earlier answer. Clients send a call's arguments as text, chat templates need an object.
-nlohmann::json read_tool_calls(const files::JsonReader& value) {
-  nlohmann::json calls = nlohmann::json::array();
+/// `ordered` is the list with the members in the client's order.
+nlohmann::ordered_json read_tool_calls(const files::JsonReader& value, const nlohmann::ordered_json& ordered) {
+  nlohmann::ordered_json calls = nlohmann::ordered_json::array();
   for (const files::JsonReader& call : value.elements()) {
     const files::JsonReader function = call.object("function");
     if (function.text("name").empty()) function.fail("name", "must not be empty");
-    nlohmann::json& arguments = calls.emplace_back(call.json())["function"]["arguments"];
-    if (arguments.is_string()) arguments = read_arguments_text(arguments.get<std::string>());
+    nlohmann::ordered_json& arguments = calls.emplace_back(ordered.at(calls.size()))["function"]["arguments"];
+    if (arguments.is_string()) arguments = read_call_arguments(arguments.get<std::string>());
+    if (arguments.is_null()) arguments = nlohmann::ordered_json::object();
   }
   return calls;
 }
 
-/// Reads an assistant's thinking that is part of its content: text, or a list of text parts.
-std::string read_thinking(const files::JsonReader& message) {
-  std::string text;
-  if (!message.has("content") || !message.json().at("content").is_array()) return text;
-  for (const files::JsonReader& part : message.at("content").elements()) {
-    if (!is_thinking(part)) continue;
-    const files::JsonReader thinking = part.at("thinking");
-    if (thinking.json().is_string()) {
-      text += thinking.string();
-    } else {
-      for (const files::JsonReader& piece : thinking.elements()) text += read_part(piece);
-    }
-  }
-  return text;
-}
-
 /// Returns the fields of a message other than role and text, for the chat template. An empty list of calls is left out,
-/// because templates only test whether there is one.
-std::string read_other_fields(const files::JsonReader& message) {
-  nlohmann::json fields = nlohmann::json::object();
-  for (const auto& [name, value] : message.json().items()) {
-    if (name != "role" && name != "content" && name != "tool_calls" && !value.is_null()) fields[name] = value;
+/// because templates only test whether there is one. The older `function_call` is a call like others.
+std::string read_other_fields(const files::JsonReader& message, const nlohmann::ordered_json& ordered) {
+  nlohmann::ordered_json fields = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : ordered.items()) {
+    const bool has_own_reader = name == "role" || name == "content" || name == "tool_calls" || name == "function_call";
+    if (!has_own_reader && !value.is_null()) fields[name] = value;
   }
-  if (const auto calls = message.find("tool_calls")) {
-    if (!calls->elements().empty()) fields["tool_calls"] = read_tool_calls(*calls);
+  if (const auto calls = message.find("tool_calls"); calls && !calls->elements().empty()) {
+    fields["tool_calls"] = read_tool_calls(*calls, ordered.at("tool_calls"));
+  } else if (const auto call = message.find("function_call")) {
+    if (call->text("name").empty()) call->fail("name", "must not be empty");
+    nlohmann::ordered_json function = ordered.at("function_call");
+    if (function["arguments"].is_string()) function["arguments"] = read_call_arguments(function["arguments"]);
+    fields["tool_calls"] = {{{"type", "function"}, {"function", std::move(function)}}};
   }
   if (message.text("role") == "assistant" && !fields.contains("reasoning_content")) {
-    if (std::string thinking = read_thinking(message); !thinking.empty()) fields["reasoning_content"] = thinking;
+    if (std::string thinking = read_message_thinking(message); !thinking.empty())
+      fields["reasoning_content"] = thinking;
   }
   return fields.empty() ? std::string() : fields.dump();
 }
 
-ChatMessage read_message(const files::JsonReader& value) {
-  constexpr std::array kRoles = {"system", "developer", "user", "assistant", "tool"};
+ChatMessage read_message(const files::JsonReader& value, const nlohmann::ordered_json& ordered) {
+  constexpr std::array kRoles = {"system", "developer", "user", "assistant", "tool", "function"};
   const std::string role = value.text("role");
   if (std::ranges::find(kRoles, role) == kRoles.end()) {
     value.fail("role",
                files::concat(files::in_quotes(role), " is not supported: system, user, assistant and tool are"));
   }
-  if (role != "assistant" && value.has("tool_calls")) value.fail("tool_calls", "are an assistant's");
-  return {.role = role == "developer" ? "system" : role,
-          .content = read_content(value, role == "assistant"),
-          .fields = read_other_fields(value)};
-}
-
-nlohmann::ordered_json ordered(const nlohmann::json& json) {
-  return nlohmann::ordered_json::parse(json.dump());
+  for (const char* calls : {"tool_calls", "function_call"}) {
+    if (role != "assistant" && value.has(calls)) value.fail(calls, "are an assistant's");
+  }
+  std::string name = role;
+  if (role == "developer") name = "system";
+  if (role == "function") name = "tool";
+  return {.role = std::move(name),
+          .content = read_message_text(value, role == "assistant"),
+          .fields = read_other_fields(value, ordered)};
 }
 
 /// Returns the chat template's arguments. `chat_template_kwargs` are set before the fields with the same meaning.
@@ -126,13 +82,13 @@ nlohmann::ordered_json read_arguments(const RequestFields& fields) {
       if (name == "add_generation_prompt" || name == "continue_final_message") {
         value.fail("is a field of the request: send it beside chat_template_kwargs");
       }
-      arguments[std::string(name)] = ordered(value.json());
     }
+    arguments = fields.ordered("chat_template_kwargs");
     return true;
   });
   fields.read("documents", [&](const files::JsonReader& documents) {
     if (!documents.json().is_array()) documents.fail("must be a list");
-    arguments.emplace("documents", ordered(documents.json()));
+    arguments.emplace("documents", fields.ordered("documents"));
     return true;
   });
   if (const auto effort = fields.text("reasoning_effort")) {
@@ -143,18 +99,30 @@ nlohmann::ordered_json read_arguments(const RequestFields& fields) {
 }
 
 std::vector<ChatMessage> read_messages(const RequestFields& fields) {
-  const auto read = [](const files::JsonReader& value) {
+  const auto read = [&](const files::JsonReader& value) {
     std::vector<ChatMessage> messages;
     if (value.json().is_array() && value.json().size() > kMostMessages) {
       value.fail(files::concat("at most ", kMostMessages, " are possible"));
     }
-    for (const files::JsonReader& message : value.elements()) messages.push_back(read_message(message));
+    const nlohmann::ordered_json ordered = fields.ordered("messages");
+    for (const files::JsonReader& message : value.elements()) {
+      messages.push_back(read_message(message, ordered.at(messages.size())));
+    }
     if (messages.empty()) value.fail("must not be empty");
     return messages;
   };
   std::optional<std::vector<ChatMessage>> messages = fields.read("messages", read);
   if (!messages) throw ApiError(400, "messages: are missing", "messages");
   return *std::move(messages);
+}
+
+/// Reads vLLM's and llama-server's names of a budget; -1 is none.
+std::optional<std::size_t> read_thinking_budget(const RequestFields& fields) {
+  for (const char* name : {"thinking_token_budget", "reasoning_budget_tokens", "thinking_budget_tokens"}) {
+    const auto tokens = fields.integer(name, -1, std::numeric_limits<std::int32_t>::max());
+    if (tokens && *tokens >= 0) return static_cast<std::size_t>(*tokens);
+  }
+  return std::nullopt;
 }
 
 /// Reads llama-server's field `reasoning_format`.
@@ -178,15 +146,10 @@ void add_thinking(std::string_view thinking, nlohmann::ordered_json& message) {
 
 }  // namespace
 
-bool tells_of_tools(const text::Conversation& conversation) {
-  return std::ranges::any_of(conversation.messages, [](const nlohmann::ordered_json& message) {
-    return message.at("role") == "tool" || message.contains("tool_calls");
-  });
-}
-
 text::Conversation read_conversation(const RequestFields& fields) {
   text::Conversation conversation = text::make_conversation(read_messages(fields));
   conversation.arguments = read_arguments(fields);
+  conversation.tools = offered_tools(read_tools(fields));
   conversation.continue_final_message = fields.flag("continue_final_message", false);
   conversation.add_generation_prompt = fields.flag("add_generation_prompt", !conversation.continue_final_message);
   if (conversation.continue_final_message && conversation.add_generation_prompt) {
@@ -196,11 +159,12 @@ text::Conversation read_conversation(const RequestFields& fields) {
   return conversation;
 }
 
-ChatRequest read_chat(const RequestFields& fields, std::size_t vocab_size) {
+ChatRequest read_chat(const RequestFields& fields, const ModelFacts& model) {
   constexpr std::array<std::string_view, 3> kLimits = {"max_completion_tokens", "max_tokens", "n_predict"};
   check_fields(fields, kChats);
   ChatRequest request = {.conversation = read_conversation(fields),
-                         .generation = read_generation(fields, vocab_size),
+                         .tools = read_tools(fields),
+                         .generation = read_generation(fields, model),
                          .prompt_options = read_prompt_options(fields, {.add_special_tokens = false}),
                          .limit = read_answer_limit(fields, kLimits),
                          .delivery = read_delivery(fields)};
@@ -210,6 +174,7 @@ ChatRequest read_chat(const RequestFields& fields, std::size_t vocab_size) {
   } else if (top.value_or(0) > 0) {
     throw ApiError(400, "top_logprobs: need logprobs to be true", "top_logprobs");
   }
+  request.answer = read_constraint(fields);
   request.prompt_logprobs = read_prompt_logprobs(fields, request.delivery);
   if (request.prompt_logprobs) {
     request.generation.score_prompt = PromptScores{.top = *request.prompt_logprobs, .ranks = true};
@@ -222,26 +187,65 @@ ChatRequest read_chat(const RequestFields& fields, std::size_t vocab_size) {
                                                                  : text::StreamDecoder::Begin::kOfText;
   request.parses_reply = read_reasoning_format(fields) != "none";
   request.shows_thinking = fields.flag("include_reasoning", true);
+  request.thinking_tokens = read_thinking_budget(fields);
   return request;
 }
 
-nlohmann::ordered_json ChatFormat::choice(const TextPart& part) const {
-  nlohmann::ordered_json choice = {{"index", part.choice},
-                                   {"message", {{"role", "assistant"}, {"content", part.text}, {"refusal", nullptr}}}};
-  add_thinking(part.thinking, choice["message"]);
-  choice["logprobs"] = logprobs_ ? logprobs_json(part) : nullptr;
-  choice["finish_reason"] = finish_reason(part.finish);
-  return choice;
+nlohmann::ordered_json ChatFormat::choice_json(const AnswerPiece& choice) {
+  nlohmann::ordered_json message = {
+      {"role", "assistant"}, {"content", joined_text(choice.parts, ReplyKind::kAnswer)}, {"refusal", nullptr}};
+  add_thinking(joined_text(choice.parts, ReplyKind::kThinking), message);
+  const std::vector<ToolCall> calls = tool_calls(choice.parts);
+  if (!calls.empty() && message["content"] == "") message["content"] = nullptr;
+  for (const ToolCall& call : calls) {
+    const nlohmann::ordered_json function = {{"name", call.name}, {"arguments", call.arguments}};
+    if (older_names_) {
+      message["function_call"] = function;
+      break;
+    }
+    message["tool_calls"].push_back({{"id", random_id(kCallId)}, {"type", "function"}, {"function", function}});
+  }
+  nlohmann::ordered_json json = {{"index", choice.choice}, {"message", std::move(message)}};
+  json["logprobs"] = logprobs() ? logprobs_json(choice) : nullptr;
+  json["finish_reason"] = chat_finish_reason(choice);
+  return json;
 }
 
-nlohmann::ordered_json ChatFormat::piece(const TextPart& part) const {
+nlohmann::ordered_json ChatFormat::piece_json(const AnswerPiece& piece) {
   nlohmann::ordered_json delta = nlohmann::ordered_json::object();
-  add_thinking(part.thinking, delta);
-  if (!part.text.empty() || (!part.finish && part.thinking.empty())) delta["content"] = part.text;
-  nlohmann::ordered_json piece = {{"index", part.choice}, {"delta", std::move(delta)}};
-  piece["logprobs"] = logprobs_ && !part.tokens.empty() ? logprobs_json(part) : nullptr;
-  piece["finish_reason"] = finish_reason(part.finish);
-  return piece;
+  add_thinking(joined_text(piece.parts, ReplyKind::kThinking), delta);
+  std::string text = joined_text(piece.parts, ReplyKind::kAnswer);
+  if (!text.empty() || (!piece.end && piece.parts.empty())) delta["content"] = std::move(text);
+  for (const ReplyPart& part : piece.parts) add_call_piece(part, delta);
+  nlohmann::ordered_json json = {{"index", piece.choice}, {"delta", std::move(delta)}};
+  json["logprobs"] = logprobs() && !piece.tokens.empty() ? logprobs_json(piece) : nullptr;
+  json["finish_reason"] = chat_finish_reason(piece);
+  return json;
+}
+
+/// A call begins with its id and name; the text of its arguments follows in pieces.
+void ChatFormat::add_call_piece(const ReplyPart& part, nlohmann::ordered_json& delta) const {
+  const bool begins = part.kind == ReplyKind::kToolName;
+  if (!begins && part.kind != ReplyKind::kToolArguments) return;
+  nlohmann::ordered_json function = nlohmann::ordered_json::object();
+  if (begins) function["name"] = part.text;
+  function["arguments"] = begins ? std::string() : part.text;
+  if (older_names_) {
+    if (part.call == 0) delta["function_call"] = std::move(function);
+    return;
+  }
+  nlohmann::ordered_json call = {{"index", part.call}};
+  if (begins) call.update({{"id", random_id(kCallId)}, {"type", "function"}});
+  call["function"] = std::move(function);
+  delta["tool_calls"].push_back(std::move(call));
+}
+
+nlohmann::ordered_json ChatFormat::chat_finish_reason(const AnswerPiece& piece) {
+  has_calls_.resize(std::max(has_calls_.size(), piece.choice + 1));
+  if (!tool_calls(piece.parts).empty()) has_calls_[piece.choice] = true;
+  if (!piece.end || piece.end->finish != GenerateResult::Finish::kStop || !has_calls_[piece.choice])
+    return finish_reason(piece.end);
+  return older_names_ ? "function_call" : "tool_calls";
 }
 
 nlohmann::ordered_json ChatFormat::first_piece(std::size_t choice) const {
@@ -253,13 +257,13 @@ nlohmann::ordered_json ChatFormat::first_piece(std::size_t choice) const {
 
 nlohmann::ordered_json ChatFormat::token_json(int id, double logprob) const {
   nlohmann::ordered_json bytes = nlohmann::ordered_json::array();
-  for (const char byte : tokenizer_.token_bytes(id)) bytes.push_back(static_cast<unsigned char>(byte));
-  return {{"token", token_text(tokenizer_, id)}, {"logprob", logprob}, {"bytes", std::move(bytes)}};
+  for (const char byte : tokenizer().token_bytes(id)) bytes.push_back(static_cast<unsigned char>(byte));
+  return {{"token", token_text(tokenizer(), id)}, {"logprob", logprob}, {"bytes", std::move(bytes)}};
 }
 
-nlohmann::ordered_json ChatFormat::logprobs_json(const TextPart& part) const {
+nlohmann::ordered_json ChatFormat::logprobs_json(const AnswerPiece& piece) const {
   nlohmann::ordered_json content = nlohmann::ordered_json::array();
-  for (const GeneratedToken& token : part.tokens) {
+  for (const GeneratedToken& token : piece.tokens) {
     nlohmann::ordered_json entry = token_json(token.id, token.logprob);
     entry["top_logprobs"] = nlohmann::ordered_json::array();
     for (const TokenLogprob& top : token.top) entry["top_logprobs"].push_back(token_json(top.id, top.logprob));

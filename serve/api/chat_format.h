@@ -4,57 +4,45 @@
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "ballast/chat.h"
-#include "serve/api/generation_fields.h"
-#include "serve/api/text_format.h"
+#include "serve/api/chat_request.h"
+#include "serve/api/openai_format.h"
 #include "text/chat/chat_prompt.h"
 
 namespace ballast::serve {
-
-struct ChatRequest {
-  text::Conversation conversation;
-  GenerationRequest generation;  ///< without a prompt, and max_tokens by its length
-  PromptOptions prompt_options;
-  AnswerLimit limit;
-  std::optional<std::size_t> prompt_logprobs{};
-  std::string echo{};  ///< the beginning of the answer
-  Delivery delivery;
-  bool parses_reply = true;    ///< separates thinking from the answer; otherwise all text is the answer
-  bool shows_thinking = true;  ///< includes it in the response
-};
 
 /// Reads messages and the arguments of the chat template, as /apply-template and /tokenize accept them, too. Throws
 /// ApiError.
 text::Conversation read_conversation(const RequestFields& fields);
 
-/// Returns whether messages contain tool calls or results of tools.
-bool tells_of_tools(const text::Conversation& conversation);
-
 /// Throws ApiError.
-ChatRequest read_chat(const RequestFields& fields, std::size_t vocab_size);
+ChatRequest read_chat(const RequestFields& fields, const ModelFacts& model);
 
-class ChatFormat : public TextFormat {
+class ChatFormat : public OpenAiFormat {
  public:
-  /// `logprobs`: whether they are requested. The tokenizer must outlive this object.
-  ChatFormat(const text::Tokenizer& tokenizer, bool logprobs) : tokenizer_(tokenizer), logprobs_(logprobs) {}
+  /// `older_names`: a call is written as `function_call`, not in `tool_calls`.
+  ChatFormat(const text::Tokenizer& tokenizer, OpenAiHead head, bool older_names)
+      : OpenAiFormat(tokenizer, std::move(head)), older_names_(older_names) {}
 
+ protected:
   std::string_view object() const override { return "chat.completion"; }
-  std::string_view piece_object() const override { return "chat.completion.chunk"; }
-  nlohmann::ordered_json choice(const TextPart& part) const override;
-  nlohmann::ordered_json piece(const TextPart& part) const override;
+  std::string_view event_object() const override { return "chat.completion.chunk"; }
+  nlohmann::ordered_json choice_json(const AnswerPiece& choice) override;
+  nlohmann::ordered_json piece_json(const AnswerPiece& piece) override;
   nlohmann::ordered_json first_piece(std::size_t choice) const override;
-  bool tells_prompt_of_choices() const override { return false; }
+  bool has_prompts_of_choices() const override { return false; }
 
  private:
   nlohmann::ordered_json token_json(int id, double logprob) const;
-  nlohmann::ordered_json logprobs_json(const TextPart& part) const;
+  nlohmann::ordered_json logprobs_json(const AnswerPiece& piece) const;
+  void add_call_piece(const ReplyPart& part, nlohmann::ordered_json& delta) const;
+  nlohmann::ordered_json chat_finish_reason(const AnswerPiece& piece);
 
-  const text::Tokenizer& tokenizer_;
-  bool logprobs_;
+  bool older_names_;
+  std::vector<bool> has_calls_;  ///< of each choice of a stream
 };
 
 }  // namespace ballast::serve

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "files/text.h"
+#include "serve/api/constraint_fields.h"
 #include "serve/api/field_table.h"
 
 namespace ballast::serve {
@@ -51,16 +53,26 @@ std::vector<Prompt> read_prompts(const RequestFields& fields, std::string_view f
   return *std::move(prompts);
 }
 
-CompletionRequest read_completion(const RequestFields& fields, std::size_t vocab_size) {
+CompletionRequest read_completion(const RequestFields& fields, const ModelFacts& model) {
   constexpr std::array<std::string_view, 3> kLimits = {"max_tokens", "max_completion_tokens", "n_predict"};
   check_fields(fields, kCompletions);
-  CompletionRequest request = {.prompts = read_prompts(fields, "prompt", vocab_size),
-                               .generation = read_generation(fields, vocab_size),
+  CompletionRequest request = {.prompts = read_prompts(fields, "prompt", model.vocab_size),
+                               .generation = read_generation(fields, model),
                                .prompt_options = read_prompt_options(fields, {}),
                                .limit = read_answer_limit(fields, kLimits),
                                .echo = fields.flag("echo", false),
                                .delivery = read_delivery(fields)};
   GenerationRequest& generation = request.generation;
+  FieldConstraint constraint = read_constraint(fields);
+  generation.options.constraint = std::move(constraint.constraint);
+  request.constraint_field = std::move(constraint.field);
+  if (std::string suffix = fields.text("suffix").value_or(""); !suffix.empty()) {
+    if (request.echo) throw ApiError(400, "echo: is not possible with suffix", "echo");
+    if (!std::holds_alternative<std::string>(request.prompts.front())) {
+      throw ApiError(400, "suffix: needs a prompt that is text", "suffix");
+    }
+    request.suffix = std::move(suffix);
+  }
   if (request.prompts.size() * generation.choices > kMostPrompts) {
     throw ApiError(400, files::concat("n: at most ", kMostPrompts, " texts are possible, of all prompts together"),
                    "n");
@@ -76,19 +88,19 @@ CompletionRequest read_completion(const RequestFields& fields, std::size_t vocab
   return request;
 }
 
-nlohmann::ordered_json CompletionFormat::choice(const TextPart& part) const {
-  nlohmann::ordered_json choice = {{"index", part.choice}, {"text", part.text}};
-  choice["logprobs"] = logprobs_ ? logprobs_json(part) : nullptr;
-  choice["finish_reason"] = finish_reason(part.finish);
-  return choice;
+nlohmann::ordered_json CompletionFormat::choice_json(const AnswerPiece& choice) {
+  nlohmann::ordered_json json = {{"index", choice.choice}, {"text", joined_text(choice.parts, ReplyKind::kAnswer)}};
+  json["logprobs"] = logprobs() ? logprobs_json(choice) : nullptr;
+  json["finish_reason"] = finish_reason(choice.end);
+  return json;
 }
 
 /// Returns lists with one entry per token. A prompt's first token has no probability: NaN here, null in the JSON.
-nlohmann::ordered_json CompletionFormat::logprobs_json(const TextPart& part) const {
+nlohmann::ordered_json CompletionFormat::logprobs_json(const AnswerPiece& piece) const {
   using Json = nlohmann::ordered_json;
   Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array();
-  for (const GeneratedToken& token : part.tokens) {
-    const std::string text = token_text(tokenizer_, token.id);
+  for (const GeneratedToken& token : piece.tokens) {
+    const std::string text = token_text(tokenizer(), token.id);
     tokens.push_back(text);
     if (std::isnan(token.logprob)) {
       logprobs.push_back(nullptr);
@@ -98,7 +110,7 @@ nlohmann::ordered_json CompletionFormat::logprobs_json(const TextPart& part) con
     logprobs.push_back(token.logprob);
     // Several tokens may have the same text: the most likely one is kept.
     Json top = Json::object();
-    for (const TokenLogprob& other : token.top) top.emplace(token_text(tokenizer_, other.id), other.logprob);
+    for (const TokenLogprob& other : token.top) top.emplace(token_text(tokenizer(), other.id), other.logprob);
     const auto own = top.emplace(text, token.logprob).first;
     if (own->get<double>() < token.logprob) *own = token.logprob;
     tops.push_back(std::move(top));
@@ -106,7 +118,7 @@ nlohmann::ordered_json CompletionFormat::logprobs_json(const TextPart& part) con
   return {{"tokens", std::move(tokens)},
           {"token_logprobs", std::move(logprobs)},
           {"top_logprobs", std::move(tops)},
-          {"text_offset", part.text_offsets}};
+          {"text_offset", piece.text_offsets}};
 }
 
 }  // namespace ballast::serve

@@ -5,12 +5,11 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
 #include "serve/api/generation_fields.h"
-#include "serve/api/text_format.h"
+#include "serve/api/openai_format.h"
 
 namespace ballast::serve {
 
@@ -24,6 +23,8 @@ struct CompletionRequest {
   AnswerLimit limit;
   std::optional<std::size_t> prompt_logprobs{};
   bool echo = false;
+  std::string constraint_field{};       ///< the field that has generation.options.constraint
+  std::optional<std::string> suffix{};  ///< the text after a gap, which the answer fills
   Delivery delivery;
 };
 
@@ -31,25 +32,22 @@ struct CompletionRequest {
 std::vector<Prompt> read_prompts(const RequestFields& fields, std::string_view field, std::size_t vocab_size);
 
 /// Throws ApiError.
-CompletionRequest read_completion(const RequestFields& fields, std::size_t vocab_size);
+CompletionRequest read_completion(const RequestFields& fields, const ModelFacts& model);
 
-class CompletionFormat : public TextFormat {
+class CompletionFormat : public OpenAiFormat {
  public:
-  /// `logprobs`: whether they are requested. The tokenizer must outlive this object.
-  CompletionFormat(const text::Tokenizer& tokenizer, bool logprobs) : tokenizer_(tokenizer), logprobs_(logprobs) {}
+  using OpenAiFormat::OpenAiFormat;
 
+ protected:
   std::string_view object() const override { return "text_completion"; }
-  std::string_view piece_object() const override { return "text_completion"; }
-  nlohmann::ordered_json choice(const TextPart& part) const override;
-  nlohmann::ordered_json piece(const TextPart& part) const override { return choice(part); }
+  std::string_view event_object() const override { return "text_completion"; }
+  nlohmann::ordered_json choice_json(const AnswerPiece& choice) override;
+  nlohmann::ordered_json piece_json(const AnswerPiece& piece) override { return choice_json(piece); }
   nlohmann::ordered_json first_piece(std::size_t /*choice*/) const override { return nullptr; }
-  bool tells_prompt_of_choices() const override { return true; }
+  bool has_prompts_of_choices() const override { return true; }
 
  private:
-  nlohmann::ordered_json logprobs_json(const TextPart& part) const;
-
-  const text::Tokenizer& tokenizer_;
-  bool logprobs_;
+  nlohmann::ordered_json logprobs_json(const AnswerPiece& piece) const;
 };
 
 }  // namespace ballast::serve

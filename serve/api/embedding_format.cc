@@ -56,14 +56,22 @@ EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_s
   return request;
 }
 
-nlohmann::ordered_json embedding_json(std::size_t index, std::span<const float> embedding, bool base64) {
-  nlohmann::ordered_json json = {{"object", "embedding"}, {"index", index}};
-  if (base64) {
-    json["embedding"] = in_base64(embedding);
-  } else {
-    json["embedding"] = embedding;
+nlohmann::ordered_json embeddings_json(const std::string& model, std::span<const std::vector<float>> vectors,
+                                       bool base64, const RequestUsage& usage) {
+  nlohmann::ordered_json data = nlohmann::ordered_json::array();
+  for (const std::vector<float>& vector : vectors) {
+    nlohmann::ordered_json json = {{"object", "embedding"}, {"index", data.size()}};
+    if (base64) {
+      json["embedding"] = in_base64(vector);
+    } else {
+      json["embedding"] = vector;
+    }
+    data.push_back(std::move(json));
   }
-  return json;
+  return {{"object", "list"},
+          {"data", std::move(data)},
+          {"model", model},
+          {"usage", {{"prompt_tokens", usage.prompt_tokens}, {"total_tokens", usage.prompt_tokens}}}};
 }
 
 }  // namespace ballast::serve

@@ -14,8 +14,8 @@ namespace {
 
 using enum KnownField::Use;
 
-constexpr std::uint8_t kWithConversation = kChats | kTemplates | kTokenize;
-constexpr std::uint8_t kWithPrompt = kTexts | kEmbeddings;
+constexpr std::uint16_t kWithConversation = kChats | kTemplates | kTokenize;
+constexpr std::uint16_t kWithPrompt = kTexts | kEmbeddings;
 
 constexpr auto kFields = std::to_array<KnownField>({
     // Fields that set the input.
@@ -47,6 +47,9 @@ constexpr auto kFields = std::to_array<KnownField>({
     {"reasoning_effort", kWithConversation, kHonoured,
      "passed to the chat template, with `enable_thinking`, which is false for `\"none\"`"},
     {"include_reasoning", kChats, kHonoured, "false: the answer is sent without its thinking"},
+    {"thinking_token_budget", kChats, kHonoured, "the most tokens that the model thinks with, then its answer begins"},
+    {"reasoning_budget_tokens", kChats, kHonoured, "llama-server's name"},
+    {"thinking_budget_tokens", kChats, kHonoured, "llama-server's name"},
     {"reasoning_format", kChats, kHonoured,
      "`\"auto\"` and `\"deepseek\"`: thinking in `reasoning_content`; `\"none\"`: in `content`, as the model wrote it"},
     // Fields that set the length.
@@ -90,33 +93,36 @@ constexpr auto kFields = std::to_array<KnownField>({
     {"encoding_format", kEmbeddings, kHonoured, "`\"float\"` or `\"base64\"`"},
     {"dimensions", kEmbeddings, kHonoured, "only the model's own size"},
     {"cache_salt", kTexts | kEmbeddings, kHonoured, "prompts with different salts share nothing in the cache"},
+    // What an answer must match: one of these.
+    {"response_format", kTexts, kHonoured,
+     "`json_object`, `json_schema` (`strict` or not, the answer is valid), `structural_tag`, or `text`"},
+    {"structured_outputs", kTexts, kHonoured,
+     "vLLM's `json`, `regex`, `choice`, `grammar`, `json_object` or `structural_tag`"},
+    {"guided_json", kTexts, kHonoured, "older name"},
+    {"guided_regex", kTexts, kHonoured, "older name"},
+    {"guided_choice", kTexts, kHonoured, "older name"},
+    {"guided_grammar", kTexts, kHonoured, "older name"},
+    {"guided_json_object", kTexts, kHonoured, "older name"},
+    {"structural_tag", kTexts, kHonoured, "older name"},
+    {"json_schema", kTexts, kHonoured, "llama-server's name of a schema"},
+    {"grammar", kTexts, kHonoured, "llama-server's: a grammar in GBNF"},
+    // Tools.
+    {"tools", kWithConversation, kHonoured, "functions that the model may call"},
+    {"tool_choice", kChats, kHonoured, "`\"auto\"`, `\"none\"`, `\"required\"`, or the name of a function"},
+    {"parallel_tool_calls", kChats, kHonoured, "false: at most one call"},
+    {"functions", kWithConversation, kHonoured, "older name of `tools`; calls come as `function_call`"},
+    {"function_call", kChats, kHonoured, "older name of `tool_choice`"},
+    {"suffix", kCompletions, kHonoured, "the text after a gap that the answer fills, for models with tokens for that"},
     // Fields that are not supported.
     {"best_of", kCompletions, kRefused, "send `n`", "[1]"},
     {"use_beam_search", kTexts, kRefused, "", "[false]"},
-    {"suffix", kCompletions, kRefused, "", R"([""])"},
-    {"response_format", kTexts, kRefused, "", R"([{"type": "text"}])"},
-    {"structured_outputs", kTexts, kRefused},
-    {"guided_json", kTexts, kRefused},
-    {"guided_regex", kTexts, kRefused},
-    {"guided_choice", kTexts, kRefused},
-    {"guided_grammar", kTexts, kRefused},
-    {"structural_tag", kTexts, kRefused},
-    {"json_schema", kTexts, kRefused},
-    {"grammar", kTexts, kRefused, "", R"([""])"},
     {"grammar_lazy", kTexts, kRefused, "", "[false]"},
     {"grammar_triggers", kTexts, kRefused, "", "[[]]"},
-    {"tools", kWithConversation | kCompletions, kRefused, "", "[[]]"},
-    {"functions", kWithConversation | kCompletions, kRefused, "", "[[]]"},
-    {"tool_choice", kTexts, kRefused, "", R"(["none", "auto"])"},
-    {"function_call", kTexts, kRefused, "", R"(["none", "auto"])"},
     {"web_search_options", kChats, kRefused},
     {"modalities", kChats, kRefused, "", R"([["text"]])"},
     {"audio", kChats, kRefused},
     {"verbosity", kChats, kRefused, "", R"(["medium"])"},
     {"chat_template", kWithConversation, kRefused, "start the server with `--chat-template`"},
-    {"thinking_token_budget", kTexts, kRefused, "", "[-1]"},
-    {"reasoning_budget_tokens", kChats, kRefused, "", "[-1]"},
-    {"thinking_budget_tokens", kChats, kRefused, "", "[-1]"},
     {"thinking_forced_open", kChats, kRefused, "", "[false]"},
     {"prompt_embeds", kCompletions, kRefused},
     {"logprob_token_ids", kTexts, kRefused},
@@ -145,6 +151,13 @@ constexpr auto kFields = std::to_array<KnownField>({
     {"response_fields", kTexts, kRefused, "", "[[]]"},
     {"lora", kTexts, kRefused, "", "[[]]"},
     {"image_data", kTexts, kRefused, "", "[[]]"},
+    {"background", kResponses, kRefused, "", "[false]"},
+    {"conversation", kResponses, kRefused, "send `previous_response_id`"},
+    {"max_tool_calls", kResponses, kRefused},
+    {"truncation", kResponses, kRefused, "", R"(["disabled"])"},
+    {"mcp_servers", kMessages, kRefused, "", "[[]]"},
+    {"container", kMessages, kRefused},
+    {"context_management", kMessages, kRefused},
     {"embed_dtype", kEmbeddings, kRefused, "", R"(["float32"])"},
     {"endianness", kEmbeddings, kRefused, "", R"(["native", "little"])"},
     {"use_activation", kEmbeddings, kRefused, "", "[true]"},
@@ -182,9 +195,8 @@ constexpr auto kFields = std::to_array<KnownField>({
     {"media_io_kwargs", kWithConversation, kIgnored, "messages contain only text"},
     {"mm_processor_kwargs", kWithConversation | kEmbeddings, kIgnored, "messages contain only text"},
     {"return_mm_kwargs", kTexts, kIgnored, "messages contain only text"},
-    {"parallel_tool_calls", kChats, kIgnored, "tools are not supported"},
-    {"parse_tool_calls", kChats, kIgnored, "tools are not supported"},
-    {"preserved_tokens", kTexts, kIgnored, "tools are not supported"},
+    {"parse_tool_calls", kChats, kIgnored, "calls of offered tools are always parsed"},
+    {"preserved_tokens", kTexts, kIgnored, "the reply's format has its tokens"},
     {"length_penalty", kTexts, kIgnored, "belongs to `use_beam_search`"},
     {"early_stopping", kTexts, kIgnored, "belongs to `use_beam_search`"},
     {"guided_decoding_backend", kTexts, kIgnored, "belongs to `guided_json` and similar fields"},
@@ -223,14 +235,16 @@ std::string advice(const KnownField& field, const nlohmann::json& neutral) {
   return note.empty() ? leave : note;
 }
 
-std::string endpoints_text(std::uint8_t endpoints) {
+std::string endpoints_text(std::uint16_t endpoints) {
   if (endpoints == kAllEndpoints) return "all";
   constexpr auto kNames = std::to_array<std::pair<Endpoints, std::string_view>>({{kCompletions, "completions"},
                                                                                  {kChats, "chats"},
                                                                                  {kTemplates, "`/apply-template`"},
                                                                                  {kEmbeddings, "embeddings"},
                                                                                  {kTokenize, "`/tokenize`"},
-                                                                                 {kDetokenize, "`/detokenize`"}});
+                                                                                 {kDetokenize, "`/detokenize`"},
+                                                                                 {kResponses, "responses"},
+                                                                                 {kMessages, "messages"}});
   std::string text;
   for (const auto& [endpoint, name] : kNames) {
     if ((endpoints & endpoint) != 0) text += files::concat(text.empty() ? "" : ", ", name);

@@ -12,15 +12,17 @@
 namespace ballast::serve {
 
 /// Endpoints that have their own fields; a set of flags.
-enum Endpoints : std::uint8_t {
+enum Endpoints : std::uint16_t {
   kCompletions = 1,
   kChats = 2,
   kTemplates = 4,  ///< /apply-template
   kEmbeddings = 8,
   kTokenize = 16,
   kDetokenize = 32,
+  kResponses = 64,
+  kMessages = 128,
   kTexts = kCompletions | kChats,
-  kAllEndpoints = 63,
+  kAllEndpoints = 255,
 };
 
 struct KnownField {
@@ -31,7 +33,7 @@ struct KnownField {
   };
 
   std::string_view name;
-  std::uint8_t endpoints;
+  std::uint16_t endpoints;
   Use use;
   std::string_view note{};     ///< its effect, a replacement, or the reason why it changes no answer
   std::string_view neutral{};  ///< for a refused field: a JSON list of the values without effect

@@ -9,6 +9,7 @@
 
 #include "ballast/error.h"
 #include "files/text.h"
+#include "serve/api/sampling_defaults.h"
 
 namespace ballast::serve {
 namespace {
@@ -21,7 +22,7 @@ constexpr std::size_t kMostAllowedIds = 4096;
 constexpr std::size_t kLongestSalt = 1024;
 constexpr std::int64_t kLargestCount = 1 << 30;
 
-std::vector<std::string> read_stops(const files::JsonReader& value) {
+std::vector<std::string> read_stop_list(const files::JsonReader& value) {
   std::vector<std::string> stops = value.json().is_string() ? std::vector{value.string()} : value.strings();
   // Empty strings stop nothing; clients with input forms send them.
   std::erase(stops, "");
@@ -124,7 +125,11 @@ Delivery read_delivery(const RequestFields& fields) {
   return delivery;
 }
 
-GenerationRequest read_generation(const RequestFields& fields, std::size_t vocab_size) {
+std::vector<std::string> read_stops(const RequestFields& fields, std::string_view field) {
+  return fields.read(field, read_stop_list).value_or(std::vector<std::string>());
+}
+
+GenerationRequest read_generation(const RequestFields& fields, const ModelFacts& model) {
   GenerationRequest request;
   GenerateOptions& options = request.options;
   options.temperature = fields.number("temperature", 0, 100).value_or(1);
@@ -137,11 +142,12 @@ GenerationRequest read_generation(const RequestFields& fields, std::size_t vocab
   options.min_tokens = static_cast<std::size_t>(fields.integer("min_tokens", 0, kLargestCount).value_or(0));
   options.ignore_eos = fields.flag("ignore_eos", false);
   options.seed = read_seed(fields);
-  options.stop = fields.read("stop", read_stops).value_or(std::vector<std::string>());
+  options.stop = read_stops(fields, "stop");
   options.show_stop = fields.flag("include_stop_str_in_output", false);
   options.show_special_tokens = !fields.flag("skip_special_tokens", true);
   read_penalties(fields, options);
-  read_ids(fields, vocab_size, options);
+  read_ids(fields, model.vocab_size, options);
+  set_defaults(fields, model.defaults, options);
   request.choices = read_choices(fields);
   request.salt = fields.text("cache_salt").value_or("");
   // The prefix cache stores the salt.

@@ -27,9 +27,18 @@ struct Delivery {
 
 Delivery read_delivery(const RequestFields& fields);
 
-/// Reads temperature, penalties, stops, seed, n and salt; not the prompt, lengths, words and log-probabilities. Ids
-/// must be below `vocab_size`.
-GenerationRequest read_generation(const RequestFields& fields, std::size_t vocab_size);
+/// What reading a request needs to know of the model.
+struct ModelFacts {
+  std::size_t vocab_size = 0;
+  GenerationDefaults defaults{};  ///< replace missing fields
+};
+
+/// Reads the stop strings of a field: one text or a list.
+std::vector<std::string> read_stops(const RequestFields& fields, std::string_view field);
+
+/// Reads temperature, penalties, stops, seed, n and salt; not the prompt, lengths, words, constraints and
+/// log-probabilities.
+GenerationRequest read_generation(const RequestFields& fields, const ModelFacts& model);
 
 /// Reads `prompt_logprobs`: how many of the most likely tokens are returned for each token of the prompt; nullopt if
 /// not requested. Throws ApiError for a stream, as vLLM does.
@@ -53,7 +62,7 @@ PromptOptions read_prompt_options(const RequestFields& fields, const PromptOptio
 
 /// The number of tokens that a request allows for its answer.
 struct AnswerLimit {
-  std::string_view field;                ///< the field with the limit
+  std::string_view field{};              ///< the field with the limit
   std::optional<std::int64_t> tokens{};  ///< absent: not limited by the request; -1: the rest of the context
 };
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ballast/error.h"
-#include "serve/api/text_format.h"
+#include "serve/api/openai_format.h"
 
 namespace ballast::serve {
 namespace {

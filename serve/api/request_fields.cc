@@ -12,8 +12,21 @@ namespace {
 // The context of error messages.
 constexpr std::string_view kBody = "request";
 
-nlohmann::json parse_body(std::string_view body) {
+std::string_view without_byte_order_mark(std::string_view body) {
   if (body.starts_with(files::kByteOrderMark)) body.remove_prefix(files::kByteOrderMark.size());
+  return body;
+}
+
+void check_members(const nlohmann::json& json, std::string_view context) {
+  if (!json.is_structured()) return;
+  if (json.is_object() && json.size() > kMostOrderedMembers) {
+    throw Error(files::concat(context, ": has an object of ", json.size(), " members, at most ", kMostOrderedMembers,
+                              " are possible"));
+  }
+  for (const nlohmann::json& value : json) check_members(value, context);
+}
+
+nlohmann::json parse_body(std::string_view body) {
   if (!files::is_utf8(body)) throw ApiError(400, "the body is not UTF-8");
   try {
     nlohmann::json json = files::parse_strict_json(body, kBody);
@@ -50,7 +63,27 @@ std::vector<int> token_ids(const files::JsonReader& value, std::size_t vocab_siz
   return ids;
 }
 
-RequestFields::RequestFields(std::string_view body) : json_(parse_body(body)), reader_(json_, std::string(kBody)) {}
+nlohmann::ordered_json parse_ordered_json(std::string_view text, std::string_view context) {
+  check_members(files::parse_strict_json(text, context), context);
+  return nlohmann::ordered_json::parse(text);
+}
+
+RequestFields::RequestFields(std::string_view body)
+    : body_(without_byte_order_mark(body)), json_(parse_body(body_)), reader_(json_, std::string(kBody)) {}
+
+nlohmann::ordered_json RequestFields::ordered(std::string_view field) const {
+  const bool exists = read(field, [&](const files::JsonReader& value) {
+                        check_members(value.json(), field);
+                        return true;
+                      }).value_or(false);
+  if (!exists) return nullptr;
+  // Other fields are not built, because their objects may have any number of members.
+  using Event = nlohmann::ordered_json::parse_event_t;
+  const auto keeps = [&](int depth, Event event, const nlohmann::ordered_json& parsed) {
+    return event != Event::key || depth != 1 || parsed == field;
+  };
+  return nlohmann::ordered_json::parse(body_, keeps).at(std::string(field));
+}
 
 std::optional<double> RequestFields::number(std::string_view field, double least, double most) const {
   return read(field, [&](const files::JsonReader& value) {

@@ -23,12 +23,22 @@ std::int64_t whole_number(const files::JsonReader& value, std::int64_t least, st
 /// Reads a list of token ids, each below `vocab_size`. Throws Error.
 std::vector<int> token_ids(const files::JsonReader& value, std::size_t vocab_size);
 
+/// Objects that keep their order search all members for each new one.
+inline constexpr std::size_t kMostOrderedMembers = 4096;
+
+/// Parses the text of a value, keeping the order of members. Throws Error naming `context` for text that is not JSON,
+/// and for an object with too many members.
+nlohmann::ordered_json parse_ordered_json(std::string_view text, std::string_view context);
+
 /// All getters throw ApiError with status 400. A field that is null counts as missing.
 class RequestFields {
  public:
-  /// Parses a body, which may begin with a byte order mark. Throws ApiError if it is not UTF-8, not JSON, not an
-  /// object, or nested too deeply.
+  /// Parses a body, which must outlive this object and may begin with a byte order mark. Throws ApiError if it is not
+  /// UTF-8, not JSON, not an object, or nested too deeply.
   explicit RequestFields(std::string_view body);
+
+  /// The fields of an object within a body, which must outlive this object; without ordered().
+  explicit RequestFields(const files::JsonReader& object) : reader_(object) {}
 
   /// Readers refer to the body, so it cannot be copied.
   RequestFields(const RequestFields&) = delete;
@@ -39,6 +49,12 @@ class RequestFields {
   std::optional<std::int64_t> integer(std::string_view field, std::int64_t least, std::int64_t most) const;
   std::optional<std::string> text(std::string_view field) const;
   bool flag(std::string_view field, bool fallback) const;
+
+  /// Returns a field's value with the members of its objects in the client's order, which templates and schemas need;
+  /// null if it is missing. Throws ApiError for an object with more members than kMostOrderedMembers.
+  nlohmann::ordered_json ordered(std::string_view field) const;
+
+  const files::JsonReader& reader() const { return reader_; }
 
   /// Returns read(value) if the field is present; an Error becomes an ApiError that names the field.
   template <class Read>
@@ -54,6 +70,7 @@ class RequestFields {
   }
 
  private:
+  std::string_view body_;
   nlohmann::json json_;
   files::JsonReader reader_;
 };

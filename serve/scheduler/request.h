@@ -40,6 +40,13 @@ struct RequestUsage {
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;  ///< tokens of the prompt that were in the cache
   std::size_t generated_tokens = 0;
+  std::size_t thinking_tokens = 0;  ///< of the generated ones
+};
+
+/// Why a text ended.
+struct ChoiceEnd {
+  GenerateResult::Finish finish = GenerateResult::Finish::kLength;
+  std::string stop_string{};  ///< empty if none was found
 };
 
 /// Why a request did not complete.
@@ -66,7 +73,7 @@ class RequestListener {
 
   /// A token and the text that is now certain; no token (null) for text that was held back until the end.
   virtual void on_token(std::size_t /*choice*/, std::vector<ReplyPart>&& /*parts*/, const GeneratedToken* /*token*/) {}
-  virtual void on_choice_end(std::size_t /*choice*/, GenerateResult::Finish /*finish*/) {}
+  virtual void on_choice_end(std::size_t /*choice*/, const ChoiceEnd& /*end*/) {}
   virtual void on_end(const RequestUsage& usage) = 0;
   virtual void on_failure(Failure failure, const std::string& message) = 0;
 };

@@ -513,7 +513,7 @@ void Scheduler::end_choice(RunningRequest& request, Choice& choice, GenerateResu
   choice.sequence.reset();
   choice.ended = true;
   ++stats_.finished[finish == GenerateResult::Finish::kStop ? "stop" : "length"];
-  request.listener->on_choice_end(index, finish);
+  request.listener->on_choice_end(index, {.finish = finish, .stop_string = choice.output.stop_string()});
 }
 
 /// Fails the request with all its parts.

@@ -39,12 +39,11 @@ class EmbeddingAnswer::Listener : public RequestListener {
 };
 
 EmbeddingAnswer::EmbeddingAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand,
-                                 std::string model, std::size_t inputs, bool base64)
+                                 std::size_t inputs, MakeBody make_body)
     : exchange_(std::move(exchange)),
       strand_(std::move(strand)),
-      model_(std::move(model)),
       embeddings_(inputs),
-      base64_(base64),
+      make_body_(std::move(make_body)),
       open_(inputs) {}
 
 std::shared_ptr<RequestListener> EmbeddingAnswer::listener(std::size_t input) {
@@ -61,21 +60,14 @@ void EmbeddingAnswer::ended(const RequestUsage& usage) {
   usage_.prompt_tokens += usage.prompt_tokens;
   if (--open_ > 0 || over_) return;
   over_ = true;
-  nlohmann::ordered_json data = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < embeddings_.size(); ++i) data.push_back(embedding_json(i, embeddings_[i], base64_));
-  exchange_->respond(
-      {.body =
-           json_text({{"object", "list"},
-                      {"data", std::move(data)},
-                      {"model", model_},
-                      {"usage", {{"prompt_tokens", usage_.prompt_tokens}, {"total_tokens", usage_.prompt_tokens}}}})});
+  exchange_->respond({.body = json_text(make_body_(embeddings_, usage_))});
 }
 
 void EmbeddingAnswer::failed(Failure failure, const std::string& message) {
   if (over_) return;
   over_ = true;
   cancel_all(tickets_);
-  exchange_->respond(ApiError(failure == Failure::kError ? 500 : 503, message).response());
+  send_failure(*exchange_, ApiError(failure == Failure::kError ? 500 : 503, message));
 }
 
 }  // namespace ballast::serve

@@ -3,7 +3,10 @@
 #define BALLAST_SERVE_SERVICE_EMBEDDING_ANSWER_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,8 +20,12 @@ namespace ballast::serve {
 /// Lives as long as one of its listeners. All methods run on its strand.
 class EmbeddingAnswer : public ModelAnswer, public std::enable_shared_from_this<EmbeddingAnswer> {
  public:
-  EmbeddingAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand, std::string model,
-                  std::size_t inputs, bool base64);
+  /// Writes the body from the vectors of all inputs.
+  using MakeBody =
+      std::function<nlohmann::ordered_json(std::span<const std::vector<float>> vectors, const RequestUsage& usage)>;
+
+  EmbeddingAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand, std::size_t inputs,
+                  MakeBody make_body);
 
   std::shared_ptr<RequestListener> listener(std::size_t input) override;
   void start(std::vector<std::shared_ptr<Ticket>> tickets) override;
@@ -31,10 +38,9 @@ class EmbeddingAnswer : public ModelAnswer, public std::enable_shared_from_this<
 
   std::shared_ptr<HttpExchange> exchange_;
   std::shared_ptr<Strand> strand_;
-  std::string model_;
   std::vector<std::vector<float>> embeddings_;
   std::vector<std::shared_ptr<Ticket>> tickets_;
-  bool base64_;
+  MakeBody make_body_;
   RequestUsage usage_;
   std::size_t open_;  ///< inputs
   bool over_ = false;

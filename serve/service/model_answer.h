@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "serve/api/api_error.h"
+#include "serve/api/api_path.h"
 #include "serve/http/http_server.h"
 #include "serve/scheduler/request.h"
 #include "serve/service/worker_pool.h"
@@ -27,11 +28,12 @@ class ModelAnswer {
   virtual void start(std::vector<std::shared_ptr<Ticket>> tickets) = 0;
 };
 
-/// Ends a failed answer: with an error, or in a stream with an error event.
+/// Ends a failed answer in the form of its API: with an error, or in a stream with an error event.
 inline void send_failure(HttpExchange& exchange, const ApiError& error) {
-  exchange.respond(error.response());
+  const ErrorForm form = error_form(exchange.request().path);
+  exchange.respond(error.response(form));
   // These calls do nothing if the answer is not a stream.
-  exchange.write("data: " + error.body() + "\n\n");
+  exchange.write(error.event(form));
   exchange.end();
 }
 

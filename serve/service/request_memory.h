@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "serve/scheduler/request.h"
+#include "serve/service/answer_shape.h"
 
 namespace ballast::serve {
 
@@ -18,14 +19,6 @@ std::size_t body_bytes(std::string_view body, std::size_t copies);
 /// Copies of a body's texts in a chat template, which uses characters of 4 bytes.
 inline constexpr std::size_t kTemplateCopies = 16;
 inline constexpr std::size_t kTextCopies = 4;
-
-/// The parts of an answer other than its tokens.
-struct AnswerShape {
-  bool echo = false;    ///< texts begin with their prompts
-  bool stream = false;  ///< sent data is not kept
-  std::optional<std::size_t> logprobs{};
-  std::optional<std::size_t> prompt_logprobs{};
-};
 
 /// Returns the bytes of the prompts of `requests`, and of their texts until they are sent.
 std::size_t generation_bytes(std::span<const GenerationRequest> requests, const AnswerShape& shape);

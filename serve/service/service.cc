@@ -16,9 +16,9 @@
 #include "files/text.h"
 #include "files/utf8.h"
 #include "serve/api/chat_format.h"
-#include "serve/api/embedding_format.h"
 #include "serve/api/field_table.h"
 #include "serve/api/json_text.h"
+#include "serve/api/ollama_format.h"
 #include "serve/api/sampling_defaults.h"
 #include "serve/page/page.h"
 #include "serve/service/embedding_answer.h"
@@ -43,15 +43,6 @@ std::string in_megabytes(std::size_t bytes) {
   return files::concat(bytes / 1'000'000, ".", bytes / 100'000 % 10, " MB");
 }
 
-/// Returns a random id that cannot be guessed: "cmpl-" and 24 digits.
-std::string random_id(std::string_view prefix) {
-  std::random_device random;
-  std::ostringstream id;
-  id << prefix << std::hex;
-  for (int i = 0; i < 3; ++i) id << (0x10000000U | (random() & 0x0FFFFFFFU));
-  return std::move(id).str();
-}
-
 /// "[::1]:8080" -> "::1", "LocalHost:8080" -> "localhost".
 std::string host_without_port(std::string_view host) {
   if (host.starts_with('[')) return lower_case(host.substr(1, host.find(']') - 1));
@@ -74,45 +65,6 @@ void check_content_type(const HttpRequest& request) {
   }
 }
 
-/// Returns the canonical form of a path, without double and trailing slashes and without the version, which clients may
-/// leave out: "//v1//models/" -> "/models".
-std::string canonical_path(std::string_view path) {
-  constexpr std::string_view kVersion = "/v1";
-  std::string canonical;
-  for (const char letter : path) {
-    if (letter != '/' || !canonical.ends_with('/')) canonical += letter;
-  }
-  if (canonical.size() > 1 && canonical.ends_with('/')) canonical.pop_back();
-  if (canonical.starts_with("/v1/")) canonical.erase(0, kVersion.size());
-  return canonical;
-}
-
-/// Decodes "a%2Fb" to "a/b". Invalid escapes are kept.
-std::string without_escapes(std::string_view text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned value = 0;
-    const std::string_view digits = text.substr(std::min(i + 1, text.size()), 2);
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
-    const bool is_escape = text[i] == '%' && error == std::errc() && digits.size() == 2 && end == digits.end();
-    plain += is_escape ? static_cast<char>(value) : text[i];
-    if (is_escape) i += 2;
-  }
-  return plain;
-}
-
-/// Cuts `ids` to `most`: keeps the last ones if `keep_end` is set, else the first ones.
-void cut(std::vector<int>& ids, std::size_t most, bool keep_end) {
-  if (ids.size() <= most) return;
-  if (keep_end) ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(most));
-  ids.resize(most);
-}
-
-void add_leading(const text::Tokenizer& tokenizer, std::vector<int>& ids) {
-  const std::vector<int>& leading = tokenizer.leading_special_tokens();
-  ids.insert(ids.begin(), leading.begin(), leading.end());
-}
-
 /// Returns a token in llama-server's form: its text, or its bytes if they are not UTF-8.
 nlohmann::ordered_json piece_json(const text::Tokenizer& tokenizer, int id) {
   const std::string bytes = tokenizer.token_bytes(id);
@@ -122,47 +74,8 @@ nlohmann::ordered_json piece_json(const text::Tokenizer& tokenizer, int id) {
   return {{"id", id}, {"piece", std::move(numbers)}};
 }
 
-void check_length(const std::vector<int>& ids, std::size_t most, std::string_view whose) {
-  if (ids.size() <= most) return;
-  throw ApiError(400, files::concat("there are more than the ", most, " tokens that ", whose))
-      .with_code("context_length_exceeded");
-}
-
 nlohmann::ordered_json token_text_or_null(const text::Tokenizer& tokenizer, std::optional<int> id) {
   return id ? nlohmann::ordered_json(token_text(tokenizer, *id)) : nullptr;
-}
-
-/// Starts an answer. If that fails, the requests are cancelled, because their results could not be reported.
-void start(ModelAnswer& answer, const std::vector<std::shared_ptr<Ticket>>& tickets) {
-  try {
-    answer.start(tickets);
-  } catch (...) {
-    cancel_all(tickets);
-    throw;
-  }
-}
-
-AnswerShape shape_of(const CompletionRequest& asked) {
-  return {.echo = asked.echo,
-          .stream = asked.delivery.stream,
-          .logprobs = asked.generation.options.logprobs,
-          .prompt_logprobs = asked.prompt_logprobs};
-}
-
-AnswerShape shape_of(const ChatRequest& asked) {
-  return {.stream = asked.delivery.stream,
-          .logprobs = asked.generation.options.logprobs,
-          .prompt_logprobs = asked.prompt_logprobs};
-}
-
-/// Returns the result of encode() for a client's text; throws if a token has no row in the model's embedding.
-template <typename Encode>
-std::vector<int> readable(const Encode& encode) {
-  try {
-    return encode();
-  } catch (const Error& error) {
-    throw ApiError(400, error.what());
-  }
 }
 
 }  // namespace
@@ -205,6 +118,27 @@ const std::vector<Service::Endpoint>& Service::endpoints() {
       {"POST", "/embeddings", false, true, [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.embed(e, o); }},
       {"POST", "/chat/completions", false, true,
        [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.chat(e, o); }},
+      {"POST", "/infill", false, true, [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.infill(e, o); }},
+      {"POST", "/responses", false, true,
+       [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.respond(e, o); }},
+      {"GET", "/responses/", false, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.response(*e); }},
+      {"DELETE", "/responses/", false, false,
+       [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.delete_response(*e); }},
+      {"POST", "/messages", false, true,
+       [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.messages(e, o); }},
+      {"POST", "/messages/count_tokens", false, true,
+       [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.count_message_tokens(*e); }},
+      {"POST", "/api/chat", false, true,
+       [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.ollama_chat(e, o); }},
+      {"POST", "/api/generate", false, true,
+       [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.ollama_generate(e, o); }},
+      {"POST", "/api/embed", false, true,
+       [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.ollama_embed(e, o); }},
+      {"POST", "/api/show", false, true, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.ollama_show(*e); }},
+      {"GET", "/api/tags", false, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.ollama_tags(*e); }},
+      {"GET", "/api/ps", false, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.ollama_tags(*e); }},
+      {"GET", "/api/version", true, false,
+       [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.ollama_version(*e); }},
   };
   return all;
 }
@@ -242,7 +176,7 @@ void Service::handle(const std::shared_ptr<HttpExchange>& exchange) {
   try {
     answer(exchange);
   } catch (const ApiError& error) {
-    exchange->respond(error.response());
+    exchange->respond(error.response(error_form(exchange->request().path)));
   }
 }
 
@@ -251,7 +185,7 @@ std::optional<HttpResponse> Service::check_head(const HttpRequest& head) const {
     check(head);
     return std::nullopt;
   } catch (const ApiError& error) {
-    return error.response();
+    return error.response(error_form(head.path));
   }
 }
 
@@ -318,9 +252,9 @@ void Service::read(const std::shared_ptr<HttpExchange>& exchange, const Endpoint
     hold(*exchange, body_bytes(exchange->request().body, kTextCopies));
     endpoint.answer(*this, exchange, strand);
   } catch (const ApiError& error) {
-    exchange->respond(error.response());
+    exchange->respond(error.response(error_form(exchange->request().path)));
   } catch (const std::exception& error) {
-    exchange->respond(ApiError(500, error.what()).response());
+    exchange->respond(ApiError(500, error.what()).response(error_form(exchange->request().path)));
   }
   exchange->drop_body();
 }
@@ -386,10 +320,12 @@ const ReadyModel& Service::ready() const {
   return *model;
 }
 
+PromptEncoder Service::prompt_encoder() const {
+  return {ready(), options_.most_tokenized, options_.reply_format};
+}
+
 const text::Tokenizer& Service::tokenizer() const {
-  const ReadyModel& model = ready();
-  if (model.loaded.own_tokenizer == nullptr) throw ApiError(400, "the model has no tokenizer");
-  return *model.loaded.own_tokenizer;
+  return prompt_encoder().tokenizer();
 }
 
 void Service::log_body(const HttpRequest& request) const {
@@ -424,8 +360,7 @@ void Service::models(HttpExchange& exchange) {
 }
 
 void Service::model(HttpExchange& exchange) {
-  const std::string path = canonical_path(exchange.request().path);
-  check_model(without_escapes(std::string_view(path).substr(std::string_view("/models/").size())));
+  check_model(id_after(exchange.request().path, "/models/"));
   exchange.respond({.body = json_text(ready().about)});
 }
 
@@ -434,6 +369,9 @@ void Service::options(HttpExchange& exchange) {
 }
 
 void Service::check_model(std::string_view name) const {
+  // Ollama's clients may add a tag.
+  constexpr std::string_view kTag = ":latest";
+  if (name.ends_with(kTag)) name.remove_suffix(kTag.size());
   if (name == options_.model_name || name.empty() || options_.any_model_name) return;
   throw ApiError(
       404,
@@ -469,11 +407,32 @@ void Service::outliers(HttpExchange& exchange) {
   exchange.respond({.body = json_text(ready().outliers)});
 }
 
+void Service::ollama_tags(HttpExchange& exchange) {
+  exchange.respond(
+      {.body = json_text({{"models", nlohmann::ordered_json::array({ollama_model_json(ready().about)})}})});
+}
+
+void Service::ollama_show(HttpExchange& exchange) {
+  const RequestFields fields(exchange.request().body);
+  check_model(fields.text(fields.has("model") ? "model" : "name").value_or(""));
+  const ReadyModel& model = ready();
+  const text::Tokenizer* own = model.loaded.own_tokenizer.get();
+  const bool makes_texts = model.loaded.model.spec().causal && model.loaded.model.spec().has_head;
+  const bool takes_tools = own != nullptr && text::template_takes_tools(*own);
+  const bool thinks = own != nullptr && text::can_think(text::find_reply_format(*own, options_.reply_format));
+  exchange.respond({.body = json_text(ollama_show_json(ready().about, own != nullptr ? own->chat_template() : "",
+                                                       takes_tools, thinks, !makes_texts))});
+}
+
+void Service::ollama_version(HttpExchange& exchange) {
+  exchange.respond({.body = json_text({{"version", version()}})});
+}
+
 void Service::tokenize(HttpExchange& exchange) {
   const RequestFields fields(exchange.request().body);
   check_fields(fields, kTokenize);
   check_model(fields);
-  const std::vector<int> ids = tokens_of(fields);
+  const std::vector<int> ids = prompt_encoder().tokens_of(fields);
   nlohmann::ordered_json answer = {
       {"count", ids.size()}, {"max_model_len", ready().scheduler.context_length()}, {"tokens", ids}};
   if (fields.flag("with_pieces", false)) {
@@ -486,30 +445,6 @@ void Service::tokenize(HttpExchange& exchange) {
   exchange.respond({.body = json_text(answer)});
 }
 
-/// Reads vLLM's names of the fields, or llama-server's.
-std::vector<int> Service::tokens_of(const RequestFields& fields) const {
-  const TokenLimit limit = tokenize_limit();
-  const bool vllm = fields.has("prompt");
-  const std::optional<std::string> text = fields.text(vllm ? "prompt" : "content");
-  if (!text && fields.has("messages")) {
-    const text::ChatPrompt chat = apply(read_conversation(fields));
-    std::vector<int> ids = readable([&] { return text::encode(tokenizer(), chat, limit.most); });
-    check_length(ids, limit.most, limit.whose);
-    if (fields.flag("add_special_tokens", false)) add_leading(tokenizer(), ids);
-    return ids;
-  }
-  if (!text) throw ApiError(400, "prompt: is missing", "prompt");
-  const bool special = vllm ? fields.flag("add_special_tokens", true) : fields.flag("add_special", false);
-  if (fields.flag("parse_special", true)) {
-    return encode(*text, {.add_special_tokens = special}, std::numeric_limits<std::size_t>::max(), limit);
-  }
-  const text::ByteRange whole = {.begin = 0, .end = text->size()};
-  std::vector<int> ids = readable([&] { return tokenizer().encode(*text, std::span(&whole, 1), limit.most); });
-  check_length(ids, limit.most, limit.whose);
-  if (special) add_leading(tokenizer(), ids);
-  return ids;
-}
-
 void Service::detokenize(HttpExchange& exchange) {
   const RequestFields fields(exchange.request().body);
   check_fields(fields, kDetokenize);
@@ -519,7 +454,7 @@ void Service::detokenize(HttpExchange& exchange) {
   };
   const auto ids = fields.read("tokens", read_ids);
   if (!ids) throw ApiError(400, "tokens: are missing", "tokens");
-  check_length(*ids, options_.most_tokenized, "/detokenize takes (--max-tokenize)");
+  prompt_encoder().check_tokenized(*ids, "/detokenize takes (--max-tokenize)");
   std::size_t bytes = 0;
   for (const int id : *ids) bytes += tokenizer().token_bytes(id).size();
   constexpr std::size_t kCopies = 8;  // of two fields: as text, as JSON, in the send buffer
@@ -545,238 +480,7 @@ void Service::apply_template(HttpExchange& exchange) {
   check_fields(fields, kTemplates);
   check_model(fields);
   hold(exchange, body_bytes(exchange.request().body, kTemplateCopies));
-  exchange.respond({.body = json_text({{"prompt", apply(read_conversation(fields)).text}})});
-}
-
-text::ChatPrompt Service::apply(const text::Conversation& conversation) const {
-  if (tells_of_tools(conversation) && !tokenizer().chat_template().contains("tool")) {
-    throw ApiError(400, "messages: contain tool calls, which the model's chat template does not support", "messages");
-  }
-  try {
-    return text::apply_chat_template(tokenizer(), conversation);
-  } catch (const Error& error) {
-    throw ApiError(400, error.what(), "messages");
-  }
-}
-
-Service::TokenLimit Service::tokenize_limit() const {
-  return {.most = options_.most_tokenized, .whose = "/tokenize takes (--max-tokenize)"};
-}
-
-/// Returns the number of tokens beyond which a prompt is not encoded: it does not fit, or the rest is cut off. If its
-/// end is to be kept, it must be encoded completely.
-Service::TokenLimit Service::prompt_limit(const PromptOptions& options, std::size_t most) const {
-  const std::size_t context = ready().scheduler.context_length();
-  if (!options.truncate) return {.most = context, .whose = "the context holds"};
-  if (!options.keep_end) return {.most = most, .whose = {}, .refuses = false};
-  return {.most = std::max(context, options_.most_tokenized),
-          .whose = "a prompt that is cut may have (--max-tokenize)"};
-}
-
-/// Encodes a prompt to at most `most` tokens. The special tokens around a text are kept when it is cut.
-std::vector<int> Service::encode(const Prompt& prompt, const PromptOptions& options, std::size_t most,
-                                 const TokenLimit& limit) const {
-  const auto* given = std::get_if<std::vector<int>>(&prompt);
-  std::vector<int> ids =
-      given != nullptr ? *given
-                       : readable([&] { return tokenizer().encode(std::get<std::string>(prompt), {}, limit.most); });
-  if (given == nullptr && limit.refuses) check_length(ids, limit.most, limit.whose);
-  if (given == nullptr && options.add_special_tokens) {
-    const ModelSpec& spec = ready().loaded.model.spec();
-    const bool has_suffix = options.makes_vector || !spec.causal || !spec.has_head;  // else the text continues
-    const std::vector<int> suffix = has_suffix ? tokenizer().suffix() : std::vector<int>();
-    const std::size_t around = tokenizer().leading_special_tokens().size() + suffix.size();
-    cut(ids, most - std::min(most, around), options.keep_end);
-    add_leading(tokenizer(), ids);
-    ids.insert(ids.end(), suffix.begin(), suffix.end());
-  }
-  cut(ids, most, options.keep_end);
-  return ids;
-}
-
-void Service::set_chat_prompt(ChatRequest& asked) const {
-  const text::ChatPrompt prompt = apply(asked.conversation);
-  const std::size_t most = most_prompt_tokens(asked.prompt_options, asked.limit);
-  const TokenLimit limit = prompt_limit(asked.prompt_options, most);
-  std::vector<int> ids = readable([&] { return text::encode(tokenizer(), prompt, limit.most); });
-  if (limit.refuses) check_length(ids, limit.most, limit.whose);
-  if (asked.prompt_options.add_special_tokens) add_leading(tokenizer(), ids);
-  cut(ids, most, asked.prompt_options.keep_end);
-  asked.generation.prompt = std::move(ids);
-  if (asked.parses_reply) {
-    asked.generation.reply = text::make_reply_parser(tokenizer(), prompt, options_.reply_format);
-  }
-}
-
-/// Returns the length to which truncate_prompt_tokens cuts a prompt.
-std::size_t Service::most_prompt_tokens(const PromptOptions& options, const AnswerLimit& limit) const {
-  if (!options.truncate) return std::numeric_limits<std::size_t>::max();
-  if (*options.truncate > 0) return static_cast<std::size_t>(*options.truncate);
-  const auto context = static_cast<std::int64_t>(ready().scheduler.context_length());
-  const std::int64_t answer =
-      std::clamp<std::int64_t>(limit.tokens.value_or(1), 1, std::max<std::int64_t>(1, context / 2));
-  return static_cast<std::size_t>(context - answer);
-}
-
-/// Sets max_tokens, and refuses lengths that cannot be generated. `may_be_empty`: max_tokens 0 is allowed, for scores
-/// of the prompt.
-void Service::check_lengths(GenerationRequest& request, const AnswerLimit& limit, std::size_t usual,
-                            bool may_be_empty) const {
-  const Scheduler& scheduler = ready().scheduler;
-  if (!ready().loaded.model.spec().causal) {
-    throw ApiError(400, "the model is an encoder, which does not generate text: use /v1/embeddings", "model");
-  }
-  if (!ready().loaded.model.spec().has_head) {
-    throw ApiError(400, files::concat("the model ", model::kNoHead, ": use /v1/embeddings"), "model");
-  }
-  if (request.prompt.empty()) throw ApiError(400, "prompt: has no tokens", "prompt");
-  const std::size_t most = scheduler.most_tokens(request.choices, request.prompt.size());
-  request.options.max_tokens =
-      answer_tokens(limit, request.prompt.size(), scheduler.context_length(), std::min(usual, most), most);
-  if (request.options.max_tokens == 0 && !may_be_empty) {
-    throw ApiError(400, files::concat(limit.field, ": 0 is for prompts that are echoed"), std::string(limit.field));
-  }
-}
-
-void Service::forbid_words(const RequestFields& fields, GenerationRequest& request) const {
-  if (!fields.has("bad_words")) return;
-  std::vector<std::vector<int>> words = read_bad_words(fields, tokenizer());
-  std::ranges::move(words, std::back_inserter(request.options.forbidden_sequences));
-}
-
-void Service::complete(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
-  constexpr std::size_t kMostTokens = 16;  // OpenAI's default
-  const ReadyModel& model = ready();
-  const RequestFields fields(exchange->request().body);
-  check_model(fields);
-  CompletionRequest asked = read_completion(fields, model.loaded.model.spec().vocab_size);
-  set_defaults(fields, model.loaded.generation_defaults, asked.generation.options);
-  forbid_words(fields, asked.generation);
-  const std::size_t read_bytes = body_bytes(exchange->request().body, kTextCopies);
-  const AnswerShape shape = shape_of(asked);
-  hold(*exchange, read_bytes + asked.prompts.size() * generation_bytes(std::span(&asked.generation, 1), shape));
-  const std::size_t most_prompt = most_prompt_tokens(asked.prompt_options, asked.limit);
-  std::vector<GenerationRequest> requests;
-  std::vector<std::string> echoed;
-  std::size_t bytes = 0;
-  for (const Prompt& prompt : asked.prompts) {
-    GenerationRequest& request = requests.emplace_back(asked.generation);
-    request.prompt = encode(prompt, asked.prompt_options, most_prompt, prompt_limit(asked.prompt_options, most_prompt));
-    set_user(request, exchange->request());
-    check_lengths(request, asked.limit, kMostTokens, asked.echo || asked.prompt_logprobs);
-    if (!asked.echo) continue;
-    const auto* text = std::get_if<std::string>(&prompt);
-    const bool is_whole = text != nullptr && !asked.prompt_options.truncate;
-    echoed.push_back(is_whole ? *text : text::decode(tokenizer(), request.prompt));
-    bytes += kTextCopies * request.choices * echoed.back().size();
-  }
-  bytes += generation_bytes(requests, shape);
-  hold(*exchange, read_bytes + bytes);
-  const std::optional<std::size_t> logprobs = shape.logprobs;
-  const auto answer = std::make_shared<TextAnswer>(
-      exchange, strand, std::make_unique<CompletionFormat>(tokenizer(), logprobs.has_value()), tokenizer(),
-      AnswerHead{.id = random_id("cmpl-"),
-                 .model = options_.model_name,
-                 .created = std::time(nullptr),
-                 .delivery = asked.delivery,
-                 .prompts = asked.prompts.size(),
-                 .choices = asked.generation.choices,
-                 .logprobs = logprobs,
-                 .prompt_logprobs = asked.prompt_logprobs,
-                 .show_special_tokens = asked.generation.options.show_special_tokens});
-  for (std::size_t i = 0; i < echoed.size(); ++i) answer->echo(i, echoed[i], requests[i].prompt);
-  submit(*exchange, *answer, std::move(requests), bytes);
-}
-
-void Service::chat(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
-  const ReadyModel& model = ready();
-  const RequestFields fields(exchange->request().body);
-  check_model(fields);
-  ChatRequest asked = read_chat(fields, model.loaded.model.spec().vocab_size);
-  set_defaults(fields, model.loaded.generation_defaults, asked.generation.options);
-  forbid_words(fields, asked.generation);
-  const std::size_t read_bytes = body_bytes(exchange->request().body, kTemplateCopies);
-  hold(*exchange, read_bytes);
-  set_chat_prompt(asked);
-  set_user(asked.generation, exchange->request());
-  check_lengths(asked.generation, asked.limit, std::numeric_limits<std::size_t>::max(),
-                asked.prompt_logprobs.has_value());
-  const std::size_t bytes = generation_bytes(std::span(&asked.generation, 1), shape_of(asked));
-  hold(*exchange, read_bytes + bytes);
-  const std::optional<std::size_t> logprobs = asked.generation.options.logprobs;
-  const auto answer = std::make_shared<TextAnswer>(
-      exchange, strand, std::make_unique<ChatFormat>(tokenizer(), logprobs.has_value()), tokenizer(),
-      AnswerHead{.id = random_id("chatcmpl-"),
-                 .model = options_.model_name,
-                 .created = std::time(nullptr),
-                 .delivery = asked.delivery,
-                 .choices = asked.generation.choices,
-                 .logprobs = logprobs,
-                 .prompt_logprobs = asked.prompt_logprobs,
-                 .show_special_tokens = asked.generation.options.show_special_tokens,
-                 .shows_thinking = asked.shows_thinking});
-  if (!asked.echo.empty()) answer->echo(0, asked.echo, {});
-  std::vector<GenerationRequest> requests;
-  requests.push_back(std::move(asked.generation));
-  submit(*exchange, *answer, std::move(requests), bytes);
-}
-
-void Service::embed(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
-  const ReadyModel& model = ready();
-  const RequestFields fields(exchange->request().body);
-  check_model(fields);
-  const ModelSpec& spec = model.loaded.model.spec();
-  const EmbeddingRequest asked =
-      read_embedding(fields, spec.vocab_size, model.loaded.model.text_dense().output_size(spec.hidden_size));
-  const TextVectorSpec vectors = spec.text_vectors.value_or(TextVectorSpec{});
-  std::size_t most_tokens = model.scheduler.context_length();
-  if (vectors.most_tokens > 0) most_tokens = std::min(most_tokens, vectors.most_tokens);
-  std::size_t kept = std::numeric_limits<std::size_t>::max();
-  if (const auto& truncate = asked.prompt_options.truncate) {
-    kept = *truncate < 0 ? most_tokens : static_cast<std::size_t>(*truncate);
-  }
-  std::vector<GenerationRequest> requests;
-  for (const Prompt& input : asked.inputs) {
-    GenerationRequest& request = requests.emplace_back();
-    request.prompt = encode(input, asked.prompt_options, kept, prompt_limit(asked.prompt_options, kept));
-    request.salt = asked.salt;
-    request.embed = asked.pooling.value_or(vectors.pooling);
-    set_user(request, exchange->request());
-    if (request.prompt.empty() || request.prompt.size() > most_tokens) {
-      throw ApiError(
-          400, files::concat("input: has ", request.prompt.size(), " tokens, 1 to ", most_tokens, " are possible"),
-          "input");
-    }
-  }
-  const std::size_t bytes = embedding_bytes(requests, spec.hidden_size, asked.base64);
-  hold(*exchange, body_bytes(exchange->request().body, kTextCopies) + bytes);
-  const auto answer =
-      std::make_shared<EmbeddingAnswer>(exchange, strand, options_.model_name, asked.inputs.size(), asked.base64);
-  submit(*exchange, *answer, std::move(requests), bytes);
-}
-
-/// Submits all requests or none. `bytes` is the memory that they hold from then on.
-void Service::submit(HttpExchange& exchange, ModelAnswer& answer, std::vector<GenerationRequest> requests,
-                     std::size_t bytes) {
-  std::vector<Submission> submissions;
-  for (GenerationRequest& request : requests) {
-    const std::size_t prompt = submissions.size();
-    submissions.push_back({.request = std::move(request), .listener = answer.listener(prompt)});
-  }
-  try {
-    auto tickets = ready().scheduler.submit(std::move(submissions));
-    if (tickets) {
-      exchange.hold(bytes);
-      return start(answer, *std::move(tickets));
-    }
-    count_rejection(tickets.error().reason);
-    throw ApiError(tickets.error().reason == "draining" ? 503 : 429, tickets.error().message)
-        .with_code(tickets.error().reason)
-        .with_retry_after(tickets.error().retry_after);
-  } catch (const Error& error) {
-    const std::string_view message = error.what();
-    throw ApiError(400, std::string(message), std::string(message.substr(0, message.find(':'))));
-  }
+  exchange.respond({.body = json_text({{"prompt", prompt_encoder().apply(read_conversation(fields)).text}})});
 }
 
 }  // namespace ballast::serve

@@ -15,16 +15,20 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/loaded_model.h"
+#include "serve/api/answer_format.h"
 #include "serve/api/api_error.h"
-#include "serve/api/chat_format.h"
-#include "serve/api/completion_format.h"
-#include "serve/api/generation_fields.h"
+#include "serve/api/chat_request.h"
+#include "serve/api/embedding_format.h"
+#include "serve/api/openai_format.h"
 #include "serve/http/http_server.h"
-#include "serve/scheduler/scheduler.h"
+#include "serve/service/answer_shape.h"
 #include "serve/service/api_keys.h"
+#include "serve/service/embedding_answer.h"
 #include "serve/service/metrics_text.h"
-#include "serve/service/text_answer.h"
+#include "serve/service/model_answer.h"
+#include "serve/service/prompt_encoder.h"
+#include "serve/service/ready_model.h"
+#include "serve/service/response_store.h"
 #include "serve/service/worker_pool.h"
 
 namespace ballast::serve {
@@ -41,14 +45,6 @@ struct ServiceOptions {
   std::function<std::uint64_t()> dropped_log_lines{};
   bool log_prompts = false;
   std::function<void(const nlohmann::ordered_json&)> log{};  ///< any thread
-};
-
-/// A loaded model.
-struct ReadyModel {
-  const engine::LoadedModel& loaded;
-  Scheduler& scheduler;
-  nlohmann::ordered_json about;     ///< its description in /v1/models
-  nlohmann::ordered_json outliers;  ///< results of the calibration; null: none
 };
 
 /// Answers requests: simple ones on the network thread, others on the workers. Bodies are parsed by threads with a
@@ -75,12 +71,10 @@ class Service {
  private:
   struct Endpoint;
 
-  /// The allowed number of tokens of a text, and its name in errors. Longer texts are refused or cut.
-  struct TokenLimit {
-    std::size_t most;
-    std::string_view whose;
-    bool refuses = true;
-  };
+  static constexpr std::size_t kStoredBytes = std::size_t{64} << 20;
+
+  /// Gets the number of the prompt's tokens.
+  using MakeFormat = std::function<std::unique_ptr<AnswerFormat>(std::size_t prompt_tokens)>;
 
   static const std::vector<Endpoint>& endpoints();
   static const Endpoint& options_endpoint();
@@ -94,6 +88,7 @@ class Service {
   std::string user_of(const HttpRequest& request) const;
   void set_user(GenerationRequest& request, const HttpRequest& http) const;
   const ReadyModel& ready() const;
+  PromptEncoder prompt_encoder() const;
   const text::Tokenizer& tokenizer() const;
   void check_model(std::string_view name) const;
   void check_model(const RequestFields& fields) const;
@@ -116,18 +111,29 @@ class Service {
   void embed(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
   void chat(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
 
+  void infill(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
+  void respond(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
+  void response(HttpExchange& exchange);
+  void delete_response(HttpExchange& exchange);
+  void messages(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
+  void count_message_tokens(HttpExchange& exchange);
+  void ollama_chat(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
+  void ollama_generate(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
+  void ollama_embed(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
+  void ollama_show(HttpExchange& exchange);
+  void ollama_tags(HttpExchange& exchange);
+  void ollama_version(HttpExchange& exchange);
   void options(HttpExchange& exchange);
 
-  text::ChatPrompt apply(const text::Conversation& conversation) const;
-  TokenLimit tokenize_limit() const;
-  TokenLimit prompt_limit(const PromptOptions& options, std::size_t most) const;
-  std::vector<int> encode(const Prompt& prompt, const PromptOptions& options, std::size_t most,
-                          const TokenLimit& limit) const;
-  void set_chat_prompt(ChatRequest& asked) const;
-  std::vector<int> tokens_of(const RequestFields& fields) const;
-  std::size_t most_prompt_tokens(const PromptOptions& options, const AnswerLimit& limit) const;
-  void check_lengths(GenerationRequest& request, const AnswerLimit& limit, std::size_t usual, bool may_be_empty) const;
-  void forbid_words(const RequestFields& fields, GenerationRequest& request) const;
+  EmbeddingRequest read_embedding_of(const RequestFields& fields) const;
+  void answer_embedding(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand,
+                        const EmbeddingRequest& asked, EmbeddingAnswer::MakeBody make_body);
+  OpenAiHead openai_head(std::string_view prefix, const AnswerShape& shape, const Delivery& delivery) const;
+  void answer_chat(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand,
+                   ChatRequest asked, const MakeFormat& make_format);
+  void answer_prompt(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand,
+                     GenerationRequest generation, const AnswerLimit& limit, bool stream,
+                     std::unique_ptr<AnswerFormat> format);
   void submit(HttpExchange& exchange, ModelAnswer& answer, std::vector<GenerationRequest> requests, std::size_t bytes);
 
   ServiceOptions options_;
@@ -135,6 +141,7 @@ class Service {
   std::unique_ptr<const ReadyModel> model_;
   mutable std::mutex mutex_;
   std::map<std::string, std::uint64_t> rejections_;
+  ResponseStore responses_{kStoredBytes};
   std::atomic<std::size_t> posted_ = 0;  ///< requests that no worker has started
   // Last: their tasks use the other members.
   WorkerPool answering_;

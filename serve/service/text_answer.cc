@@ -6,9 +6,20 @@
 
 #include "files/utf8.h"
 #include "serve/api/api_error.h"
-#include "serve/api/json_text.h"
 
 namespace ballast::serve {
+namespace {
+
+/// Adds a part, whose text continues the last one if that is of the same kind.
+void add_part(const ReplyPart& part, std::vector<ReplyPart>& parts) {
+  if (!parts.empty() && parts.back().kind == part.kind && parts.back().call == part.call) {
+    parts.back().text += part.text;
+  } else {
+    parts.push_back(part);
+  }
+}
+
+}  // namespace
 
 /// Posts the engine's results to the answer's strand.
 class TextAnswer::Listener : public RequestListener {
@@ -29,8 +40,10 @@ class TextAnswer::Listener : public RequestListener {
       });
     });
   }
-  void on_choice_end(std::size_t choice, GenerateResult::Finish finish) override {
-    post([=](TextAnswer& answer, std::size_t prompt) { answer.choice_ended(prompt, choice, finish); });
+  void on_choice_end(std::size_t choice, const ChoiceEnd& end) override {
+    post_or_fail(*answer_->strand_, [&] {
+      post([=](TextAnswer& answer, std::size_t prompt) { answer.choice_ended(prompt, choice, end); });
+    });
   }
   void on_end(const RequestUsage& usage) override {
     post([=](TextAnswer& answer, std::size_t) { answer.ended(usage); });
@@ -54,20 +67,21 @@ class TextAnswer::Listener : public RequestListener {
 };
 
 TextAnswer::TextAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand,
-                       std::unique_ptr<TextFormat> format, const text::Tokenizer& tokenizer, AnswerHead head)
+                       std::unique_ptr<AnswerFormat> format, const text::Tokenizer& tokenizer, AnswerShape shape)
     : exchange_(std::move(exchange)),
       strand_(std::move(strand)),
       format_(std::move(format)),
       tokenizer_(tokenizer),
-      head_(std::move(head)),
-      choices_(head_.prompts * head_.choices),
-      echoed_(head_.prompts),
-      prompt_scores_(head_.prompts),
-      open_(head_.prompts) {}
+      shape_(std::move(shape)),
+      choices_(shape_.prompts * shape_.choices),
+      echoed_(shape_.prompts),
+      prompt_scores_(shape_.prompts),
+      open_(shape_.prompts) {}
 
 void TextAnswer::echo(std::size_t prompt, const std::string& text, const std::vector<int>& ids) {
-  for (std::size_t i = 0; i < head_.choices; ++i) choice(prompt, i).text = text;
-  if (head_.logprobs) echoed_[prompt] = ids;
+  for (std::size_t i = 0; i < shape_.choices; ++i)
+    add_part({.kind = ReplyKind::kAnswer, .text = text}, choice(prompt, i).parts);
+  if (shape_.logprobs) echoed_[prompt] = ids;
 }
 
 std::shared_ptr<RequestListener> TextAnswer::listener(std::size_t prompt) {
@@ -78,34 +92,31 @@ void TextAnswer::start(std::vector<std::shared_ptr<Ticket>> tickets) {
   end_with_strand(*strand_, exchange_, tickets);
   exchange_->on_gone([tickets] { cancel_all(tickets); });
   tickets_ = std::move(tickets);
-  if (!head_.delivery.stream) return;
-  exchange_->begin_stream({.content_type = "text/event-stream",
+  if (!shape_.stream) return;
+  exchange_->begin_stream({.content_type = std::string(format_->stream_type()),
                            .body = {},
                            .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
-  for (std::size_t i = 0; i < choices_.size(); ++i) {
-    nlohmann::ordered_json first = format_->first_piece(i);
-    if (!first.is_null()) send_event(nlohmann::ordered_json::array({std::move(first)}), false);
-  }
+  send(format_->begin_stream(choices_.size()));
 }
 
 /// A prompt's first token has no probability.
 void TextAnswer::scored(std::size_t prompt, std::vector<GeneratedToken> scores) {
   const std::vector<int>& ids = echoed_[prompt];
-  if (head_.prompt_logprobs) prompt_scores_[prompt] = scores;
+  if (shape_.prompt_logprobs) prompt_scores_[prompt] = scores;
   if (ids.empty()) return;
   // prompt_logprobs may request more than logprobs.
-  for (GeneratedToken& score : scores) score.top.resize(std::min(score.top.size(), head_.logprobs.value_or(0)));
+  for (GeneratedToken& score : scores) score.top.resize(std::min(score.top.size(), shape_.logprobs.value_or(0)));
   scores.insert(scores.begin(), {.id = ids.front(), .logprob = std::numeric_limits<double>::quiet_NaN(), .top = {}});
-  for (std::size_t i = 0; i < head_.choices; ++i) {
+  for (std::size_t i = 0; i < shape_.choices; ++i) {
     Choice& echoing = choice(prompt, i);
-    echoing.decoder.emplace(tokenizer_, text::StreamDecoder::Begin::kOfText, head_.show_special_tokens);
+    echoing.decoder.emplace(tokenizer_, text::StreamDecoder::Begin::kOfText, shape_.show_special_tokens);
     for (const GeneratedToken& token : scores) add_token(echoing, token);
   }
 }
 
 void TextAnswer::add_token(Choice& choice, GeneratedToken token) {
   if (!choice.decoder) {
-    choice.decoder.emplace(tokenizer_, text::StreamDecoder::Begin::kWithinText, head_.show_special_tokens);
+    choice.decoder.emplace(tokenizer_, text::StreamDecoder::Begin::kWithinText, shape_.show_special_tokens);
   }
   choice.text_offsets.push_back(choice.decoded);
   choice.decoded += files::count_code_points(choice.decoder->push(token.id));
@@ -116,17 +127,17 @@ void TextAnswer::took(std::size_t prompt, std::size_t index, const std::vector<R
                       std::optional<GeneratedToken> token) {
   Choice& taking = choice(prompt, index);
   for (const ReplyPart& part : parts) {
-    if (part.kind == ReplyKind::kAnswer) taking.text += part.text;
-    if (part.kind == ReplyKind::kThinking && head_.shows_thinking) taking.thinking += part.text;
+    taking.thinks = part.kind == ReplyKind::kThinking;
+    if (!taking.thinks || shape_.shows_thinking) add_part(part, taking.parts);
   }
-  if (token && head_.logprobs) add_token(taking, *std::move(token));
-  const bool has_more = !taking.text.empty() || !taking.thinking.empty();
-  if (head_.delivery.stream && has_more) send_piece(prompt * head_.choices + index);
+  if (token && taking.thinks) ++usage_.thinking_tokens;
+  if (token && shape_.logprobs) add_token(taking, *std::move(token));
+  if (shape_.stream && !taking.parts.empty()) send_piece(prompt * shape_.choices + index);
 }
 
-void TextAnswer::choice_ended(std::size_t prompt, std::size_t index, GenerateResult::Finish finish) {
-  choice(prompt, index).finish = finish;
-  if (head_.delivery.stream) send_piece(prompt * head_.choices + index);
+void TextAnswer::choice_ended(std::size_t prompt, std::size_t index, const ChoiceEnd& end) {
+  choice(prompt, index).end = end;
+  if (shape_.stream) send_piece(prompt * shape_.choices + index);
 }
 
 void TextAnswer::ended(const RequestUsage& usage) {
@@ -135,9 +146,8 @@ void TextAnswer::ended(const RequestUsage& usage) {
   usage_.generated_tokens += usage.generated_tokens;
   if (--open_ > 0 || over_) return;
   over_ = true;
-  if (!head_.delivery.stream) return send_body();
-  if (head_.delivery.include_usage) send_event(nlohmann::ordered_json::array(), true);
-  exchange_->write("data: [DONE]\n\n");
+  if (!shape_.stream) return send_body();
+  send(format_->end_stream(usage_));
   exchange_->end();
 }
 
@@ -145,76 +155,45 @@ void TextAnswer::failed(Failure failure, const std::string& message) {
   if (over_) return;
   over_ = true;
   cancel_all(tickets_);
-  const ApiError error(failure == Failure::kError ? 500 : 503, message);
-  if (!head_.delivery.stream) return exchange_->respond(error.response());
-  exchange_->write("data: " + error.body() + "\n\n");
-  exchange_->end();
+  send_failure(*exchange_, ApiError(failure == Failure::kError ? 500 : 503, message));
 }
 
-/// Sends the text of a choice since the last piece.
+AnswerPiece TextAnswer::piece(std::size_t index) const {
+  const Choice& choice = choices_[index];
+  return {.choice = index,
+          .parts = choice.parts,
+          .tokens = choice.tokens,
+          .text_offsets = choice.text_offsets,
+          .prompt_scores = prompt_scores_[index / shape_.choices],
+          .end = choice.end};
+}
+
+/// Sends what a choice has since the last piece.
 void TextAnswer::send_piece(std::size_t index) {
   if (over_) return;
-  Choice& sending = choices_[index];
-  const TextPart part = {.choice = index,
-                         .text = sending.text,
-                         .thinking = sending.thinking,
-                         .tokens = sending.tokens,
-                         .text_offsets = sending.text_offsets,
-                         .finish = sending.finish};
-  send_event(nlohmann::ordered_json::array({format_->piece(part)}), false);
-  sending.text.clear();
-  sending.thinking.clear();
-  sending.tokens.clear();
-  sending.text_offsets.clear();
+  send(format_->write_piece(piece(index)));
+  Choice& sent = choices_[index];
+  sent.parts.clear();
+  sent.tokens.clear();
+  sent.text_offsets.clear();
 }
 
-void TextAnswer::send_event(nlohmann::ordered_json choices, bool with_usage) {
-  nlohmann::ordered_json event = body_head(format_->piece_object());
-  event["choices"] = std::move(choices);
-  // Null in all pieces but the last announces the usage.
-  if (with_usage) {
-    event["usage"] = usage_json(usage_);
-  } else if (head_.delivery.include_usage) {
-    event["usage"] = nullptr;
-  }
-  exchange_->write("data: " + json_text(event) + "\n\n");
+void TextAnswer::send(std::string text) {
+  if (!text.empty()) exchange_->write(std::move(text));
 }
 
-/// Writes choice by choice, so that only one is in memory as JSON.
 void TextAnswer::send_body() {
-  std::string text = json_text(body_head(format_->object()));
-  text.pop_back();  // the closing brace
-  text += ",\"choices\":[";
+  std::string body;
   for (std::size_t i = 0; i < choices_.size(); ++i) {
-    Choice& done = choices_[i];
-    if (i > 0) text += ',';
-    nlohmann::ordered_json choice = format_->choice({.choice = i,
-                                                     .text = done.text,
-                                                     .thinking = done.thinking,
-                                                     .tokens = done.tokens,
-                                                     .text_offsets = done.text_offsets,
-                                                     .finish = done.finish});
-    if (format_->tells_prompt_of_choices()) add_prompt_logprobs(choice, i / head_.choices);
-    text += json_text(choice);
-    done.text = {};
-    done.thinking = {};
-    done.tokens = {};
-    done.text_offsets = {};
+    Choice& written = choices_[i];
+    written.parts = with_whole_calls(std::move(written.parts));
+    format_->add_choice(piece(i), body);
+    written.parts = {};
+    written.tokens = {};
+    written.text_offsets = {};
   }
-  nlohmann::ordered_json rest = {{"usage", usage_json(usage_)}};
-  if (!format_->tells_prompt_of_choices()) add_prompt_logprobs(rest, 0);
-  text += "]," + json_text(rest).substr(1);
-  exchange_->respond({.body = std::move(text)});
-}
-
-/// Adds them to a choice, or to the whole body if it has one prompt.
-void TextAnswer::add_prompt_logprobs(nlohmann::ordered_json& json, std::size_t prompt) const {
-  if (!head_.prompt_logprobs) return;
-  json["prompt_logprobs"] = prompt_logprobs_json(tokenizer_, prompt_scores_[prompt], *head_.prompt_logprobs);
-}
-
-nlohmann::ordered_json TextAnswer::body_head(std::string_view object) const {
-  return {{"id", head_.id}, {"object", object}, {"created", head_.created}, {"model", head_.model}};
+  format_->end_body(usage_, body);
+  exchange_->respond({.body = std::move(body)});
 }
 
 }  // namespace ballast::serve

@@ -4,42 +4,27 @@
 #define BALLAST_SERVE_SERVICE_TEXT_ANSWER_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "serve/api/generation_fields.h"
-#include "serve/api/text_format.h"
+#include "serve/api/answer_format.h"
 #include "serve/http/http_server.h"
 #include "serve/scheduler/request.h"
+#include "serve/service/answer_shape.h"
 #include "serve/service/model_answer.h"
 #include "serve/service/worker_pool.h"
 
 namespace ballast::serve {
-
-/// The properties of an answer.
-struct AnswerHead {
-  std::string id;  ///< "cmpl-..."
-  std::string model;
-  std::int64_t created = 0;  ///< seconds since 1970
-  Delivery delivery;
-  std::size_t prompts = 1;
-  std::size_t choices = 1;                       ///< for each prompt
-  std::optional<std::size_t> logprobs{};         ///< number of most likely tokens returned for each token
-  std::optional<std::size_t> prompt_logprobs{};  ///< the same for each token of the prompt
-  bool show_special_tokens = false;
-  bool shows_thinking = true;  ///< for chats
-};
 
 /// Lives as long as one of its listeners. All methods, including start(), run on its strand, so the engine's results
 /// for accepted prompts are handled after start().
 class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextAnswer> {
  public:
   /// The tokenizer must outlive this object.
-  TextAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand, std::unique_ptr<TextFormat> format,
-             const text::Tokenizer& tokenizer, AnswerHead head);
+  TextAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand,
+             std::unique_ptr<AnswerFormat> format, const text::Tokenizer& tokenizer, AnswerShape shape);
 
   /// Sets the prompt at the beginning of its choices.
   void echo(std::size_t prompt, const std::string& text, const std::vector<int>& ids);
@@ -51,35 +36,34 @@ class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextA
   class Listener;
 
   struct Choice {
-    // In a stream, the parts that were not sent yet.
-    std::string text{};
-    std::string thinking{};
+    // In a stream, what was not sent yet.
+    std::vector<ReplyPart> parts{};
     std::vector<GeneratedToken> tokens{};     ///< only with log-probabilities
     std::vector<std::size_t> text_offsets{};  ///< the beginning of each token, in code points
     std::size_t decoded = 0;                  ///< code points of the tokens
     std::optional<text::StreamDecoder> decoder{};
-    std::optional<GenerateResult::Finish> finish{};
+    std::optional<ChoiceEnd> end{};
+    bool thinks = false;  ///< its last text is thinking
   };
 
-  Choice& choice(std::size_t prompt, std::size_t index) { return choices_[prompt * head_.choices + index]; }
+  Choice& choice(std::size_t prompt, std::size_t index) { return choices_[prompt * shape_.choices + index]; }
+  AnswerPiece piece(std::size_t index) const;
   void add_token(Choice& choice, GeneratedToken token);
   void scored(std::size_t prompt, std::vector<GeneratedToken> scores);
   void took(std::size_t prompt, std::size_t index, const std::vector<ReplyPart>& parts,
             std::optional<GeneratedToken> token);
-  void choice_ended(std::size_t prompt, std::size_t index, GenerateResult::Finish finish);
+  void choice_ended(std::size_t prompt, std::size_t index, const ChoiceEnd& end);
   void ended(const RequestUsage& usage);
   void failed(Failure failure, const std::string& message);
   void send_piece(std::size_t index);
-  void send_event(nlohmann::ordered_json choices, bool with_usage);
+  void send(std::string text);
   void send_body();
-  void add_prompt_logprobs(nlohmann::ordered_json& json, std::size_t prompt) const;
-  nlohmann::ordered_json body_head(std::string_view object) const;
 
   std::shared_ptr<HttpExchange> exchange_;
   std::shared_ptr<Strand> strand_;
-  std::unique_ptr<TextFormat> format_;
+  std::unique_ptr<AnswerFormat> format_;
   const text::Tokenizer& tokenizer_;
-  AnswerHead head_;
+  AnswerShape shape_;
   std::vector<Choice> choices_;
   std::vector<std::vector<int>> echoed_;                    ///< ids of each echoed prompt, with log-probabilities
   std::vector<std::vector<GeneratedToken>> prompt_scores_;  ///< for each prompt, if prompt_logprobs are requested

@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (end == std::string_view::npos) return 0;
   try {
     const ballast::serve::RequestFields fields(input.substr(end + 1));
-    const ballast::serve::ChatRequest chat = ballast::serve::read_chat(fields, 100);
+    const ballast::serve::ChatRequest chat = ballast::serve::read_chat(fields, {.vocab_size = 100});
     const std::unique_ptr<Tokenizer> tokenizer =
         ballast::test::make_tiny_tokenizer(tokenizer_json, {}, std::string(input.substr(0, end)));
     check_prompt(*tokenizer, ballast::text::apply_chat_template(*tokenizer, chat.conversation));

@@ -586,12 +586,11 @@ WRONG = {
     "use_beam_search": (True,),
     "stream_options": (5, "x", {"include_usage": 1}),
     "cache_salt": (5, ["a"]),
-    "suffix": ("and so on",),
-    "grammar": ("root ::= a",),
-    "guided_json": ({"type": "object"},),
+    "suffix": (5,),
+    "grammar": ("root ::= a", 5),
+    "guided_json": (5, {"oneOf": [{"type": "string"}, {"type": "string"}]}),
     "best_of": (5, "x", -1),
-    "response_format": ({"type": "json_object"}, {"type": "json_schema", "json_schema": {}}, 5, {"type": 5}),
-    "tools": ([{"type": "function", "function": {"name": "f"}}], 5),
+    "response_format": ({"type": "xml"}, {"type": "json_schema", "json_schema": {}}, 5, {"type": 5}),
 }
 WRONG_CHAT = {
     "messages": (7, [], [5], [{}], [{"content": "a"}], [{"role": 5, "content": "a"}],
@@ -605,8 +604,9 @@ WRONG_CHAT = {
     "logprobs": (5, "x"),
     "top_logprobs": (21, -1, "x"),
     "chat_template_kwargs": (5, "x", [], {"messages": []}),
-    "response_format": ({"type": "json_object"},),
-    "tools": ([{"type": "function", "function": {"name": "f"}}],),
+    "response_format": ({"type": "json_schema"},),
+    "tools": (5, [5], [{"type": "function"}], [{"type": "function", "function": {"name": "a b"}}]),
+    "tool_choice": (5, "f", "required"),
     "temperature": (-1, "x"),
     "stop": (["x"] * 17, 5),
 }

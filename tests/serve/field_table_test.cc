@@ -19,7 +19,7 @@ std::string refused_field(const std::string& body, Endpoints endpoint) {
     check_fields(RequestFields(body), endpoint);
     return {};
   } catch (const ApiError& error) {
-    return nlohmann::json::parse(error.body())["error"]["param"];
+    return nlohmann::json::parse(error.body(ErrorForm::kOpenAi))["error"]["param"];
   }
 }
 
@@ -47,11 +47,11 @@ TEST_CASE("a refused field is accepted if it is null or neutral, and by other en
   CHECK(refused_field(R"({"use_beam_search": true})", kChats) == "use_beam_search");
   CHECK(refused_field(R"({"use_beam_search": false, "typical_p": 1.0, "mirostat": 0, "top_n_sigma": -1.0})", kChats)
             .empty());
-  CHECK(refused_field(R"({"use_beam_search": null, "tools": null, "unknown_field": 1})", kChats).empty());
+  CHECK(refused_field(R"({"use_beam_search": null, "audio": null, "unknown_field": 1})", kChats).empty());
   CHECK(refused_field(R"({"use_beam_search": true})", kTokenize).empty());
-  CHECK(refused_field(R"({"tools": [{}]})", kTemplates) == "tools");
-  CHECK(refused_field(R"({"response_format": {"type": "text"}})", kCompletions).empty());
-  CHECK(refused_field(R"({"response_format": {"type": "json_object"}})", kCompletions) == "response_format");
+  CHECK(refused_field(R"({"mcp_servers": [{}]})", kMessages) == "mcp_servers");
+  CHECK(refused_field(R"({"background": false})", kResponses).empty());
+  CHECK(refused_field(R"({"background": true})", kResponses) == "background");
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ TEST_CASE("a silent stream gets heartbeats") {
   HttpClient client(served.port());
   client.send(request_text("GET /held"));
   const auto exchange = served.take();
-  exchange->begin_stream(text_response(""));
+  exchange->begin_stream({.content_type = "text/event-stream", .body = {}});
   client.read_through("\r\n\r\n");
   CHECK(client.read_chunk() == ": alive\n\n");
   CHECK(client.read_chunk() == ": alive\n\n");

@@ -30,7 +30,8 @@ ordered_json text_format(std::string_view text) {
 /// Builds the formats of structural tags for one reply's marks.
 class ReplyConstrainer {
  public:
-  ReplyConstrainer(const ReplyFormat& format, const Tokenizer& tokenizer) : format_(format), tokenizer_(tokenizer) {}
+  ReplyConstrainer(const ReplyFormat& format, const Tokenizer& tokenizer, std::optional<std::size_t> thinking_tokens)
+      : format_(format), tokenizer_(tokenizer), thinking_tokens_(thinking_tokens) {}
 
   /// `answer` after what may precede it in this state; null: nothing may.
   ordered_json around(const ordered_json& answer, ReplyState state) const {
@@ -51,10 +52,13 @@ class ReplyConstrainer {
   ordered_json until(std::string_view end) const {
     const ordered_json closing = mark(end);
     if (closing["type"] == "token") {
-      const ordered_json any = {{"type", "any_tokens"}, {"exclude_tokens", {closing["token"]}}};
+      ordered_json any = {{"type", "any_tokens"}, {"exclude_tokens", {closing["token"]}}};
+      if (thinking_tokens_) any["max_tokens"] = *thinking_tokens_;
       return sequence_format({any, closing});
     }
-    return sequence_format({{{"type", "any_text"}, {"excludes", {end}}}, closing});
+    ordered_json any = {{"type", "any_text"}, {"excludes", {end}}};
+    if (thinking_tokens_) any["max_tokens"] = *thinking_tokens_;
+    return sequence_format({any, closing});
   }
 
   /// White space between thinking and answer.
@@ -115,14 +119,16 @@ class ReplyConstrainer {
 
   const ReplyFormat& format_;
   const Tokenizer& tokenizer_;
+  std::optional<std::size_t> thinking_tokens_;
 };
 
 }  // namespace
 
 Constraint constrain_reply(const Constraint& answer, const ReplyFormat& format, ReplyState state,
-                           const Tokenizer& tokenizer) {
-  if (!answer || format.marks.empty()) return answer;
-  const ordered_json whole = ReplyConstrainer(format, tokenizer).around(constraint_format(answer), state);
+                           const Tokenizer& tokenizer, std::optional<std::size_t> thinking_tokens) {
+  if ((!answer && !thinking_tokens) || format.marks.empty()) return answer;
+  const ordered_json inner = answer ? constraint_format(answer) : ordered_json{{"type", "any_text"}};
+  const ordered_json whole = ReplyConstrainer(format, tokenizer, thinking_tokens).around(inner, state);
   if (whole.is_null()) return answer;
   Constraint constraint = answer;
   constraint.kind = Constraint::Kind::kStructuralTag;

@@ -383,6 +383,12 @@ const ReplyFormat& find_reply_format(const Tokenizer& tokenizer, std::string_vie
   return known != formats.end() ? *known : formats.front();
 }
 
+bool can_think(const ReplyFormat& format) {
+  return std::ranges::any_of(format.marks, [](const ReplyMark& mark) { return mark.next == ReplyState::kThinking; }) ||
+         std::ranges::any_of(format.channels,
+                             [](const ReplyChannel& channel) { return channel.kind == ReplyKind::kThinking; });
+}
+
 std::optional<int> find_token(const Tokenizer& tokenizer, std::string_view text) {
   try {
     const std::vector<int> ids = tokenizer.encode(text);

@@ -78,6 +78,9 @@ std::vector<std::string> reply_format_names();
 /// name.
 const ReplyFormat& find_reply_format(const Tokenizer& tokenizer, std::string_view name);
 
+/// Returns whether replies of this format may have thinking.
+bool can_think(const ReplyFormat& format);
+
 /// Returns the id of the token with this text, special or added; nullopt if the text has several tokens, or one that
 /// the model cannot write.
 std::optional<int> find_token(const Tokenizer& tokenizer, std::string_view text);

@@ -1,0 +1,75 @@
+// Ollama's API, for clients that speak no other: /api/chat, /api/generate and descriptions of the model.
+#ifndef BALLAST_SERVE_API_OLLAMA_FORMAT_H_
+#define BALLAST_SERVE_API_OLLAMA_FORMAT_H_
+
+#include <chrono>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ballast/generate.h"
+#include "serve/api/answer_format.h"
+#include "serve/api/chat_request.h"
+
+namespace ballast::serve {
+
+/// A request to /api/generate: a prompt as it is (`raw`), text around a gap, or one message.
+struct OllamaGenerateRequest {
+  ChatRequest chat;
+  std::optional<std::string> raw{};     ///< a prompt without a template
+  std::optional<std::string> suffix{};  ///< the text after the gap; the one before it is in `raw`
+};
+
+/// Both return nullopt for a request without a prompt, which only loads the model. Throw ApiError.
+std::optional<ChatRequest> read_ollama_chat(const RequestFields& fields, const ModelFacts& model);
+std::optional<OllamaGenerateRequest> read_ollama_generate(const RequestFields& fields, const ModelFacts& model);
+
+/// Returns the answer to a request without a prompt.
+nlohmann::ordered_json ollama_loaded_json(const std::string& model, bool is_chat);
+
+/// Returns an entry of /api/tags and /api/ps, from the model's description in /v1/models.
+nlohmann::ordered_json ollama_model_json(const nlohmann::ordered_json& about);
+
+/// Returns the answer of /api/show.
+nlohmann::ordered_json ollama_show_json(const nlohmann::ordered_json& about, const std::string& chat_template,
+                                        bool takes_tools, bool thinks, bool makes_vectors);
+
+/// Returns the answer of /api/embed.
+nlohmann::ordered_json ollama_embeddings_json(const std::string& model, std::span<const std::vector<float>> vectors,
+                                              const RequestUsage& usage, std::chrono::steady_clock::duration time);
+
+/// Writes lines of JSON, the last one with the figures of the answer.
+class OllamaFormat : public AnswerFormat {
+ public:
+  /// `is_chat`: the answer is a message; otherwise a text.
+  OllamaFormat(std::string model, bool is_chat)
+      : model_(std::move(model)), is_chat_(is_chat), begin_(std::chrono::steady_clock::now()) {}
+
+  std::string_view stream_type() const override { return "application/x-ndjson"; }
+  std::string begin_stream(std::size_t /*choices*/) override { return {}; }
+  std::string write_piece(const AnswerPiece& piece) override;
+  std::string end_stream(const RequestUsage& usage) override;
+  void add_choice(const AnswerPiece& choice, std::string& body) override;
+  void end_body(const RequestUsage& usage, std::string& body) override;
+
+ private:
+  nlohmann::ordered_json line_json(std::span<const ReplyPart> parts);
+  nlohmann::ordered_json last_json(nlohmann::ordered_json line, const RequestUsage& usage) const;
+  void see(const AnswerPiece& piece);
+
+  std::string model_;
+  bool is_chat_;
+  std::chrono::steady_clock::time_point begin_;
+  std::optional<std::chrono::steady_clock::time_point> first_;  ///< when the first text came
+  std::vector<ReplyPart> parts_;                                ///< of a body, or of the open call
+  bool ends_early_ = false;
+};
+
+}  // namespace ballast::serve
+
+#endif  // BALLAST_SERVE_API_OLLAMA_FORMAT_H_
