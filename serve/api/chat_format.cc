@@ -18,15 +18,14 @@ namespace {
 
 constexpr std::string_view kCallId = "call_";
 
-/// Reads the tool calls of an earlier answer. Clients send a call's arguments as text, chat templates need an object.
-/// `ordered` is the list with the members in the client's order.
+/// Reads the tool calls of an earlier answer. `ordered` is the list with the members in the client's order. Arguments
+/// may be text or an object: the template gets what it writes.
 nlohmann::ordered_json read_tool_calls(const files::JsonReader& value, const nlohmann::ordered_json& ordered) {
   nlohmann::ordered_json calls = nlohmann::ordered_json::array();
   for (const files::JsonReader& call : value.elements()) {
     const files::JsonReader function = call.object("function");
     if (function.text("name").empty()) function.fail("name", "must not be empty");
     nlohmann::ordered_json& arguments = calls.emplace_back(ordered.at(calls.size()))["function"]["arguments"];
-    if (arguments.is_string()) arguments = read_call_arguments(arguments.get<std::string>());
     if (arguments.is_null()) arguments = nlohmann::ordered_json::object();
   }
   return calls;
@@ -45,7 +44,7 @@ std::string read_other_fields(const files::JsonReader& message, const nlohmann::
   } else if (const auto call = message.find("function_call")) {
     if (call->text("name").empty()) call->fail("name", "must not be empty");
     nlohmann::ordered_json function = ordered.at("function_call");
-    if (function["arguments"].is_string()) function["arguments"] = read_call_arguments(function["arguments"]);
+    if (function["arguments"].is_null()) function["arguments"] = nlohmann::ordered_json::object();
     fields["tool_calls"] = {{{"type", "function"}, {"function", std::move(function)}}};
   }
   if (message.text("role") == "assistant" && !fields.contains("reasoning_content")) {

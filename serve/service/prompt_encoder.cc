@@ -82,7 +82,10 @@ std::vector<int> PromptEncoder::tokens_of(const RequestFields& fields) const {
 
 text::ChatPrompt PromptEncoder::apply(const text::Conversation& conversation) const {
   try {
-    if (mentions_tools(conversation) && !text::template_takes_tools(tokenizer())) {
+    // A template may write calls and results, and not the tools that are offered.
+    const bool takes_them = conversation.tools.empty() ? tokenizer().chat_template().contains("tool")
+                                                       : text::template_takes_tools(tokenizer());
+    if (mentions_tools(conversation) && !takes_them) {
       return text::apply_chat_template(tokenizer(), text::with_tools_as_text(conversation));
     }
     return text::apply_chat_template(tokenizer(), conversation);

@@ -1,6 +1,7 @@
 #include "text/chat/tool_text.h"
 
 #include <string>
+#include <utility>
 
 #include "files/text.h"
 
@@ -31,8 +32,12 @@ void add_line(std::string_view text, ordered_json& content) {
 void write_calls(ordered_json& message) {
   for (const ordered_json& call : message.at("tool_calls")) {
     const ordered_json function = call.value("function", call);
-    ordered_json written = {{"name", function.value("name", "")},
-                            {"arguments", function.value("arguments", ordered_json::object())}};
+    ordered_json arguments = function.value("arguments", ordered_json::object());
+    if (arguments.is_string()) {
+      ordered_json object = ordered_json::parse(arguments.get<std::string>(), nullptr, false);
+      if (object.is_object()) arguments = std::move(object);
+    }
+    const ordered_json written = {{"name", function.value("name", "")}, {"arguments", std::move(arguments)}};
     add_line(files::concat("<tool_call>\n", dump(written), "\n</tool_call>"), message["content"]);
   }
   message.erase("tool_calls");
