@@ -43,9 +43,9 @@ struct GenerateOptions {
   /// Token sequences that the answer never contains: the last token of a sequence is not chosen after the others.
   std::vector<std::vector<int>> forbidden_sequences{};
   /// What the answer must match; a chat's thinking before it is free. It is applied before all other rules of choosing:
-  /// a token that it forbids is never chosen, whatever its bias, and where the answer is complete only end tokens are,
-  /// also before min_tokens and with ignore_eos. Drafts that it forbids are not run. Log-probabilities remain those of
-  /// the model.
+  /// a token that it forbids is never chosen, even with a bias of 100, and once the answer is complete only end tokens
+  /// are chosen, even before min_tokens and with ignore_eos. Drafts that it forbids are not run. Log-probabilities are
+  /// still the model's own.
   Constraint constraint{};
   std::uint64_t seed = 0;  ///< the same seed gives the same tokens on machines with the same instruction set
   /// Generation ends before any of these texts, also in thinking. The text of a special token matches, too, although it

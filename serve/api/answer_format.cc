@@ -5,8 +5,6 @@
 #include <sstream>
 #include <utility>
 
-#include "files/text.h"
-
 namespace ballast::serve {
 
 std::vector<ReplyPart> with_whole_calls(std::vector<ReplyPart> parts) {
@@ -44,11 +42,6 @@ std::string joined_text(std::span<const ReplyPart> parts, ReplyKind kind) {
     if (part.kind == kind) text += part.text;
   }
   return text;
-}
-
-std::string event_text(std::string_view name, std::string_view data) {
-  if (name.empty()) return files::concat("data: ", data, "\n\n");
-  return files::concat("event: ", name, "\ndata: ", data, "\n\n");
 }
 
 std::string random_id(std::string_view prefix) {

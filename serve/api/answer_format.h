@@ -53,9 +53,6 @@ std::vector<ToolCall> tool_calls(std::span<const ReplyPart> parts);
 /// Returns the joined text of the parts of one kind.
 std::string joined_text(std::span<const ReplyPart> parts, ReplyKind kind);
 
-/// Returns an event of a stream: its data, after its name if it has one.
-std::string event_text(std::string_view name, std::string_view data);
-
 /// Returns a random id that cannot be guessed: the prefix and 24 digits.
 std::string random_id(std::string_view prefix);
 

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "files/text.h"
 #include "serve/api/json_text.h"
 
 namespace ballast::serve {
@@ -80,16 +79,16 @@ std::string ApiError::event(ErrorForm form) const {
     case ErrorForm::kOllama:
       return body(form) + "\n";
     case ErrorForm::kMessages:
-      return files::concat("event: error\ndata: ", body(form), "\n\n");
+      return event_text("error", body(form));
     case ErrorForm::kResponses: {
       const nlohmann::ordered_json error = {{"type", "error"},
                                             {"code", code_.empty() ? std::string(type_of(status_, form)) : code_},
                                             {"message", message_},
                                             {"param", text_or_null(param_)}};
-      return files::concat("event: error\ndata: ", json_text(error), "\n\n");
+      return event_text("error", json_text(error));
     }
     default:
-      return files::concat("data: ", body(form), "\n\n");
+      return event_text({}, body(form));
   }
 }
 

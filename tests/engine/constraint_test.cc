@@ -43,7 +43,7 @@ class ByteModel {
   std::filesystem::path path_;
 };
 
-/// Texts under it are short, whatever a random model chooses.
+/// Even the texts that a random model writes under this schema are short.
 Constraint person_constraint() {
   return {.kind = Constraint::Kind::kJsonSchema, .text = R"({"type": "object", "properties": {
       "name": {"type": "string", "maxLength": 6}, "age": {"type": "integer", "minimum": 0, "maximum": 150},

@@ -52,7 +52,7 @@ TEST_CASE("a task that throws ends its strand and no other") {
   CHECK(others == 1);
 }
 
-TEST_CASE("a strand that is told to fail drops its tasks, and fails once") {
+TEST_CASE("after fail() a strand drops its tasks, and calls its handler once") {
   WorkerPool pool(1);
   int tasks = 0;
   int failures = 0;

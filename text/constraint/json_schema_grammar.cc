@@ -980,7 +980,7 @@ std::optional<GrammarChoice> SchemaTranslator::members(const std::vector<Propert
   const bool has_others = !others.rule.empty();
   if (!has_others && least > properties.size()) return std::nullopt;
   if (has_others && least > required + 1 && least > 1) {
-    // The same key twice counts once.
+    // A text may repeat a key of the others, and is then one property short.
     reader_.refuse_kind(schema, "minProperties", "above the number of required properties, for an open object,");
   }
   const bool counts = least > 0 || most < properties.size() || (most != static_cast<std::size_t>(-1) && has_others);

@@ -37,7 +37,7 @@ TEST_CASE("Granite 4's layers are Mamba 2 or attention, by their older names or 
     const ModelSpec spec = test::described(config);
     const auto& mamba = std::get<Mamba2Spec>(spec.layers[0].mixer);
     CHECK(mamba.heads == 8);
-    CHECK(mamba.head_size == 8);  // of twice the hidden size
+    CHECK(mamba.head_size == 8);  // the heads share twice the hidden size
     CHECK(mamba.groups == 2);
     CHECK(mamba.state_size == 5);
     CHECK(mamba.width == 4);
