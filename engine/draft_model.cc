@@ -1,5 +1,6 @@
 #include "engine/draft_model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ballast/error.h"
@@ -8,35 +9,86 @@
 
 namespace ballast::engine {
 
-void DraftModel::use_cache(const CacheOptions& options) {
-  if (sequence_ && sequence_->options() == options) return;
-  Sequence sequence(model_, options, model_.context_length());
-  if (!sequence.can_cut_back())
-    throw Error("draft model", "has recurrent states, from which drafted tokens cannot be removed");
-  sequence_ = std::move(sequence);
+void check_draft_model(const LoadedModel& target, const LoadedModel& draft) {
+  if (!draft.model.spec().causal) throw Error(draft.path.string(), "is an encoder: it drafts no text");
+  if (!draft.model.spec().has_head) throw Error(draft.path.string(), model::kNoHead);
+  const auto refuse = [&] {
+    throw Error(draft.path.string(), "has other tokens than " + target.path.string() + ": it cannot draft for it");
+  };
+  const text::Tokenizer* own = target.own_tokenizer.get();
+  const text::Tokenizer* other = draft.own_tokenizer.get();
+  if (own == nullptr || other == nullptr) {
+    if (target.model.spec().vocab_size != draft.model.spec().vocab_size) refuse();
+    return;
+  }
+  if (own->vocab_size() != other->vocab_size()) refuse();
+  for (std::size_t i = 0; i < own->vocab_size(); ++i) {
+    const int id = static_cast<int>(i);
+    if (own->token_bytes(id) != other->token_bytes(id) || own->is_special(id) != other->is_special(id)) refuse();
+  }
 }
 
-void DraftModel::continue_text(std::span<const int> tokens, std::size_t count, std::vector<int>& drafted) {
-  // A step with more tokens is a prompt, whose time is not that of a single token.
+DraftModel::DraftModel(const LoadedModel& target, const LoadedModel& draft)
+    : loaded_(draft), vocab_size_(std::min(target.model.spec().vocab_size, draft.model.spec().vocab_size)) {
+  check_draft_model(target, draft);
+}
+
+void DraftModel::use_cache(const CacheOptions& options) {
+  if (root_ && options_ == options) return;
+  model::SequenceState root = loaded_.model.make_state(options, loaded_.model.context_length());
+  if (!root.has_no_recurrent_state())
+    throw Error("draft model", "has recurrent states, from which drafted tokens cannot be removed");
+  root_ = std::move(root);
+  options_ = options;
+}
+
+/// Makes a text's tokens pending. Returns whether all that are pending run in the next step, so that it drafts.
+bool DraftModel::prepare(Text& text, std::size_t piece) const {
+  text.drafted.clear();
+  const bool rolls = options_.window > 0;
+  if (!rolls && text.tokens.size() + text.count > loaded_.model.context_length()) return false;
+  const auto unknown = [&](int id) { return static_cast<std::size_t>(id) >= loaded_.model.spec().vocab_size; };
+  if (std::ranges::any_of(text.tokens, unknown)) return false;
+  if (!*text.sequence) text.sequence->emplace(*root_, std::vector<int>());
+  Sequence& sequence = **text.sequence;
+  sequence.replace(text.tokens);
+  const bool is_whole = sequence.pending().size() <= piece;
+  if (!is_whole) sequence.replace(text.tokens.first(sequence.run() + piece));
+  sequence.want(is_whole ? 1 : 0);
+  return is_whole;
+}
+
+void DraftModel::continue_texts(std::span<Text> texts, std::size_t piece) {
+  // A step with more tokens of a text is a prompt, whose time is not that of a single token.
   constexpr std::size_t kMostPending = 16;
 
-  const bool rolls = sequence_->options().window > 0;
-  if (!rolls && tokens.size() + count > model_.context_length()) return;
-  sequence_->replace(tokens);
-  const std::span<const int> pending = sequence_->pending().ids();
-  const auto unknown = [&](int id) { return static_cast<std::size_t>(id) >= model_.spec().vocab_size; };
-  if (std::ranges::any_of(pending, unknown)) return;
-  const bool is_prompt = pending.size() > kMostPending;
-
-  const kernels::Clock::time_point start = kernels::Clock::now();
-  for (;;) {
-    engine_.step(*sequence_);
-    drafted.push_back(static_cast<int>(kernels::argmax(sequence_->logits().data(), vocab_size_)));
-    if (drafted.size() == count) break;
-    sequence_->append(drafted.back());
+  drafting_.clear();
+  batch_.clear();
+  bool has_prompt = false;
+  for (Text& text : texts) {
+    const bool drafts = prepare(text, piece);
+    if (drafts) drafting_.push_back(&text);
+    if (!*text.sequence || (*text.sequence)->pending().size() == 0) continue;
+    has_prompt = has_prompt || (*text.sequence)->pending().size() > kMostPending;
+    batch_.push_back(&**text.sequence);
   }
-  if (is_prompt) return;
-  token_seconds_ = kernels::seconds_since(start) / static_cast<double>(count);
+  const kernels::Clock::time_point start = kernels::Clock::now();
+  std::size_t drafted = 0;
+  while (!batch_.empty()) {
+    loaded_.engine.step(batch_);
+    batch_.clear();
+    for (Text* text : drafting_) {
+      Sequence& sequence = **text->sequence;
+      text->drafted.push_back(static_cast<int>(kernels::argmax(sequence.logits().data(), vocab_size_)));
+      ++drafted;
+      if (text->drafted.size() == text->count) continue;
+      sequence.append(text->drafted.back());
+      batch_.push_back(&sequence);
+    }
+    std::erase_if(drafting_, [](const Text* text) { return text->drafted.size() == text->count; });
+  }
+  if (has_prompt || drafted == 0) return;
+  token_seconds_ = kernels::seconds_since(start) / static_cast<double>(drafted);
 }
 
 }  // namespace ballast::engine

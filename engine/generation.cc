@@ -31,7 +31,7 @@ void Generation::take_chosen() {
 }
 
 void Generation::take(GeneratedToken token) {
-  if (speculation_ != nullptr) speculation_->observe(token.id);
+  if (speculation_ != nullptr) drafts_.observe(token.id);
   result_.tokens.push_back(std::move(token));
   if (output_.stopped()) result_.finish = Finish::kStop;
   tell(&result_.tokens.back());
@@ -74,18 +74,28 @@ void Generation::tell_step(const GenerateStep& step) {
   if (on_step_ && !cancelled_) cancelled_ = !on_step_(step);
 }
 
+/// Drafts tokens for the next step.
+void Generation::draft() {
+  const std::size_t left = limit_ - result_.tokens.size();
+  const DraftedText text = {.drafts = &drafts_,
+                            .sequence = &draft_sequence_,
+                            .tokens = sequence_.ids(),
+                            .forced = output_.forced_tokens(),
+                            .limit = left - 1};  // the last token needs no step of its own
+  speculation_->draft({&text, 1}, 1);
+  drafts_.cut(output_.count_allowed(drafts_.draft()));
+  draft_ = drafts_.draft();
+}
+
 void Generation::step() {
   sequence_.append(result_.tokens.back().id);
-  // The last token needs no step of its own.
-  const std::size_t most = limit_ - result_.tokens.size() - 1;
-  draft_ = speculation_ == nullptr ? std::span<const int>() : speculation_->draft(sequence_.ids(), most);
-  draft_ = draft_.first(output_.count_allowed(draft_));
+  if (speculation_ != nullptr) draft();
   sequence_.append(draft_);
   sequence_.want(draft_.size() + 1);
   if (speculation_ == nullptr) return engine_.step(sequence_);
   const kernels::Clock::time_point start = kernels::Clock::now();
   engine_.step(sequence_);
-  speculation_->measure_step(draft_.size(), kernels::seconds_since(start));
+  speculation_->measure_step(draft_.size() + 1, kernels::seconds_since(start));
 }
 
 }  // namespace ballast::engine

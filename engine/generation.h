@@ -3,6 +3,7 @@
 #define BALLAST_ENGINE_GENERATION_H_
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include "ballast/generate.h"
@@ -16,14 +17,17 @@ namespace ballast::engine {
 /// Generates one text from a sequence until it ends.
 class Generation {
  public:
-  /// The sequence's prompt has run; speculation may be null. Writes text, thinking, tokens, finish and the counts of
-  /// drafts to `result`, at most `limit` tokens.
-  Generation(Engine& engine, Sequence& sequence, OutputProcessor& output, Speculation* speculation, std::size_t limit,
-             const OnGenerateStep& on_step, GenerateResult& result)
+  /// The sequence's prompt has run; speculation may be null, draft_sequence is the draft model's. Writes text,
+  /// thinking, tokens, finish and the counts of drafts to `result`, at most `limit` tokens.
+  Generation(Engine& engine, Sequence& sequence, OutputProcessor& output, Speculation* speculation,
+             std::optional<Sequence>& draft_sequence, std::size_t limit, const OnGenerateStep& on_step,
+             GenerateResult& result)
       : engine_(engine),
         sequence_(sequence),
         output_(output),
         speculation_(speculation),
+        draft_sequence_(draft_sequence),
+        drafts_(speculation == nullptr ? 0 : speculation->most_tokens()),
         limit_(limit),
         on_step_(on_step),
         result_(result) {}
@@ -40,16 +44,19 @@ class Generation {
   void tell(const GeneratedToken* token);
   void add_to_result(const ReplyPart& part);
   void tell_step(const GenerateStep& step);
+  void draft();
   void step();
 
   Engine& engine_;
   Sequence& sequence_;
   OutputProcessor& output_;
   Speculation* speculation_;
+  std::optional<Sequence>& draft_sequence_;
+  TextDrafts drafts_;
   std::size_t limit_;
   const OnGenerateStep& on_step_;
   GenerateResult& result_;
-  std::span<const int> draft_;  ///< the draft tokens that the last step ran
+  std::span<const int> draft_{};  ///< the draft tokens that the last step ran
   bool cancelled_ = false;
 };
 

@@ -70,29 +70,13 @@ struct Generator::State {
   }
 
   void use_draft(const std::shared_ptr<const Model::State>& model) {
-    check_draft(*shared, *model);
+    draft_model.emplace(*shared, *model);
     draft = model;
-    draft_model.emplace(model->model, model->engine, shared->model.spec().vocab_size);
   }
 
-  // Throws Error unless each id means the same token in both; their embeddings may differ in the number of unused rows.
-  static void check_draft(const Model::State& target, const Model::State& draft) {
-    if (!draft.model.spec().causal) throw Error(draft.path.string(), "is an encoder: it drafts no text");
-    if (!draft.model.spec().has_head) throw Error(draft.path.string(), model::kNoHead);
-    const auto refuse = [&] {
-      throw Error(draft.path.string(), "has other tokens than " + target.path.string() + ": it cannot draft for it");
-    };
-    const text::Tokenizer* own = target.own_tokenizer.get();
-    const text::Tokenizer* other = draft.own_tokenizer.get();
-    if (own == nullptr || other == nullptr) {
-      if (target.model.spec().vocab_size != draft.model.spec().vocab_size) refuse();
-      return;
-    }
-    if (own->vocab_size() != other->vocab_size()) refuse();
-    for (std::size_t i = 0; i < own->vocab_size(); ++i) {
-      const int id = static_cast<int>(i);
-      if (own->token_bytes(id) != other->token_bytes(id) || own->is_special(id) != other->is_special(id)) refuse();
-    }
+  void use_draft_cache(const CacheOptions& options) {
+    if (draft_model->cache() != options) draft_sequence.reset();
+    draft_model->use_cache(options);
   }
 
   // The cache keeps the common beginning with the new context: a chat does not read its history again.
@@ -123,7 +107,7 @@ struct Generator::State {
     own.want(1);
     std::optional<engine::Speculation> speculation;
     if (options.draft_tokens > 0 && own.can_cut_back()) {
-      if (draft_model) draft_model->use_cache(options.cache);
+      if (draft_model) use_draft_cache(options.cache);
       own.reserve_logits((1 + options.draft_tokens) * shared->model.spec().vocab_size);
       speculation.emplace(options.draft_tokens, draft_model ? &*draft_model : nullptr);
     }
@@ -132,7 +116,8 @@ struct Generator::State {
     shared->engine.step(own);
     result.prompt_seconds = seconds_since(start);
     start = Clock::now();
-    engine::Generation(shared->engine, own, output, speculation ? &*speculation : nullptr, limit, on_step, result)
+    engine::Generation(shared->engine, own, output, speculation ? &*speculation : nullptr, draft_sequence, limit,
+                       on_step, result)
         .run();
     result.seconds = seconds_since(start);
     return result;
@@ -173,6 +158,7 @@ struct Generator::State {
   std::optional<engine::Sequence> sequence;
   std::shared_ptr<const Model::State> draft;  ///< null: none
   std::optional<engine::DraftModel> draft_model;
+  std::optional<engine::Sequence> draft_sequence;  ///< the draft model's
 };
 
 Generator::Generator(const Model& model) : state_(std::make_unique<State>(model.state_)) {}

@@ -45,6 +45,7 @@ void OutputProcessor::see(std::span<const int> prompt) {
 
 GeneratedToken OutputProcessor::next(std::span<const float> logits) {
   const int token = sampler_.sample(logits, mask());
+  last_ = token;
   stopped_ = ends_text(token);
   if (matcher_) advance(token);
   if (decoder_ && (!stopped_ || show_stop_)) add_to_text(token);
@@ -89,6 +90,17 @@ std::size_t OutputProcessor::count_allowed(std::span<const int> draft) {
   while (count < draft.size() && matcher_->accept(draft[count])) ++count;
   matcher_->roll_back(count);
   return count;
+}
+
+std::span<const int> OutputProcessor::forced_tokens() {
+  forced_.clear();
+  if (!matcher_ || tokenizer_ == nullptr || !last_) return forced_;
+  const std::string text = matcher_->forced_text();
+  if (text.empty()) return forced_;
+  // The text is encoded after the last token: alone, it might get a space before it.
+  std::vector<int> ids = tokenizer_->encode(tokenizer_->token_bytes(*last_) + text);
+  if (!ids.empty() && ids.front() == *last_) forced_.assign(ids.begin() + 1, ids.end());
+  return forced_;
 }
 
 void OutputProcessor::add_to_text(int token) {

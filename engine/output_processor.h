@@ -42,6 +42,10 @@ class OutputProcessor {
   /// Returns how many of the first tokens of a draft the constraint allows to come next.
   std::size_t count_allowed(std::span<const int> draft);
 
+  /// Returns tokens whose text the constraint leaves no choice about; the model may choose other tokens for that text.
+  /// Empty without a constraint. Valid until the next call.
+  std::span<const int> forced_tokens();
+
   /// Returns the text that has become certain since the last take_parts() or clear_parts(): neighbours differ in kind.
   const std::vector<ReplyPart>& parts() const { return parts_; }
   std::vector<ReplyPart> take_parts() { return std::exchange(parts_, {}); }
@@ -73,6 +77,8 @@ class OutputProcessor {
   std::size_t min_tokens_;
   std::size_t taken_ = 0;            ///< number of tokens
   std::vector<std::uint32_t> mask_;  ///< the constraint's without tokens that end the text
+  std::optional<int> last_;          ///< the last token
+  std::vector<int> forced_;
   Sampler sampler_;
   std::optional<text::StreamDecoder> decoder_;
   text::ReplyParser reply_;

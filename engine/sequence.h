@@ -73,6 +73,9 @@ class Sequence {
   /// Reserves room for logits; memory is used only when it is written.
   void reserve_logits(std::size_t values) { logits_.reserve(values); }
 
+  /// Frees the memory of the logits, which the next step allocates again.
+  void release_logits() { logits_ = {}; }
+
   /// Returns the number of each step's last tokens whose logits are wanted.
   std::size_t wanted() const { return wanted_; }
   void want(std::size_t rows) {

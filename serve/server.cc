@@ -65,6 +65,11 @@ nlohmann::ordered_json about_model(const model::Model& model, const std::string&
           {"architecture", model.spec().architecture}};
 }
 
+/// Returns how a draft model is loaded beside a model.
+ModelOptions draft_options(const ModelOptions& model) {
+  return {.compute = model.compute, .tell = model.tell};
+}
+
 /// Loads the model and runs the scheduler; leads the threads that compute.
 class EngineThread {
  public:
@@ -119,6 +124,7 @@ class EngineThread {
     std::optional<Statistics> statistics;
     if (!options_.statistics.empty()) statistics = load_statistics(options_.statistics);
     loaded_.emplace(model_, options_.model);
+    if (options_.draft) draft_.emplace(*options_.draft, draft_options(options_.model));
     if (loaded_->own_tokenizer) text::find_reply_format(*loaded_->own_tokenizer, options_.reply_format);
     const SchedulerOptions scheduling = {
         .cache_type = options_.cache_type,
@@ -126,7 +132,9 @@ class EngineThread {
         .most_running = options_.most_running,
         .most_waiting = options_.most_waiting,
         .longest_wait = options_.longest_wait,
-        .target_itl = options_.target_itl};
+        .target_itl = options_.target_itl,
+        .draft_tokens = options_.draft_tokens,
+        .draft = draft_ ? &*draft_ : nullptr};
     {
       const std::lock_guard lock(mutex_);
       if (stopping_) return;
@@ -158,6 +166,7 @@ class EngineThread {
   const std::function<void(const nlohmann::ordered_json&)>& log_;
   std::string name_;
   std::optional<engine::LoadedModel> loaded_;
+  std::optional<engine::LoadedModel> draft_;
   mutable std::mutex mutex_;
   std::optional<Scheduler> scheduler_;
   bool stopping_ = false;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,8 @@ struct ServeOptions {
   std::string model_name{};           ///< its name for clients; empty: the path's last part
   bool any_model_name = false;        ///< requests that name another model are answered, too
   std::string reply_format = "auto";  ///< for chats: GenerateOptions::reply_format
+  std::optional<std::filesystem::path> draft{};  ///< a smaller model with the same tokenizer, which drafts tokens
+  std::size_t draft_tokens = 8;                  ///< as GenerateOptions::draft_tokens; 0: none
   CacheOptions::Type cache_type = CacheOptions::Type::kAuto;
   ModelOptions model{};
   std::uint64_t cache_bytes = 0;  ///< for the cache of all texts; 0: half of the available memory

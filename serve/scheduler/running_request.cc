@@ -9,7 +9,8 @@
 namespace ballast::serve {
 
 RunningRequest::RunningRequest(const engine::LoadedModel& loaded, GenerationRequest asked,
-                               std::shared_ptr<RequestListener> hears, std::shared_ptr<Ticket> ticket_of_it)
+                               std::shared_ptr<RequestListener> hears, std::shared_ptr<Ticket> ticket_of_it,
+                               std::size_t draft_tokens)
     : request(std::move(asked)), listener(std::move(hears)), ticket(std::move(ticket_of_it)), arrived(Clock::now()) {
   const model::Model& model = loaded.model;
   const std::shared_ptr<const text::CompiledConstraint> constraint = loaded.compile(request.options.constraint);
@@ -19,7 +20,8 @@ RunningRequest::RunningRequest(const engine::LoadedModel& loaded, GenerationRequ
     options.seed += i;
     choices.push_back({.tokens = request.prompt,
                        .output = engine::OutputProcessor(loaded.own_tokenizer.get(), model.spec().stop_tokens,
-                                                         request.begin, request.reply, options, constraint)});
+                                                         request.begin, request.reply, options, constraint),
+                       .drafts = engine::TextDrafts(draft_tokens)});
     choices.back().output.see(request.prompt);
   }
   if (request.score_prompt) {
@@ -34,7 +36,10 @@ bool RunningRequest::ended() const {
 }
 
 void RunningRequest::drop_pages() {
-  for (Choice& choice : choices) choice.sequence.reset();
+  for (Choice& choice : choices) {
+    choice.sequence.reset();
+    choice.draft_sequence.reset();
+  }
 }
 
 }  // namespace ballast::serve

@@ -14,6 +14,7 @@
 #include "engine/output_processor.h"
 #include "engine/prompt_scorer.h"
 #include "engine/sequence.h"
+#include "engine/text_drafts.h"
 #include "engine/text_pooler.h"
 #include "kernels/clock.h"
 #include "serve/scheduler/request.h"
@@ -27,7 +28,9 @@ using kernels::Clock;
 struct Choice {
   std::vector<int> tokens;  ///< the prompt's and the chosen ones
   engine::OutputProcessor output;
-  std::optional<engine::Sequence> sequence{};  ///< absent: nothing has run
+  engine::TextDrafts drafts;
+  std::optional<engine::Sequence> sequence{};        ///< absent: nothing has run
+  std::optional<engine::Sequence> draft_sequence{};  ///< the draft model's
   std::size_t generated = 0;
   bool shares_last_page = false;  ///< it is copied before a token is added
   bool ended = false;
@@ -45,8 +48,9 @@ struct WholeRequest {
 };
 
 struct RunningRequest {
+  /// At most `draft_tokens` are drafted for each text.
   RunningRequest(const engine::LoadedModel& loaded, GenerationRequest asked, std::shared_ptr<RequestListener> hears,
-                 std::shared_ptr<Ticket> ticket_of_it);
+                 std::shared_ptr<Ticket> ticket_of_it, std::size_t draft_tokens);
 
   bool ended() const;
 

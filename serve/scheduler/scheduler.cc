@@ -54,6 +54,15 @@ Scheduler::Scheduler(const engine::LoadedModel& loaded, const SchedulerOptions& 
       context_length_(tokens_that_fit(loaded.model.context_length(), root_, options.cache_bytes)),
       waiting_(kTurnTokens),
       pace_(options.target_itl, model::Model::kPassTokens) {
+  engine::check_draft_tokens(options.draft_tokens);
+  if (options.draft != nullptr) {
+    draft_model_.emplace(loaded, *options.draft);
+    draft_model_->use_cache({.type = options.cache_type});
+  }
+  // Tokens cannot be removed from recurrent states, so nothing is drafted for models that have them.
+  if (options.draft_tokens > 0 && root_.has_no_recurrent_state()) {
+    speculation_.emplace(options.draft_tokens, draft_model_ ? &*draft_model_ : nullptr);
+  }
   stats_.cache_budget = options.cache_bytes;
   stats_.page_bytes = page_bytes_;
   stats_.finished = {{"stop", 0}, {"length", 0}, {"abort", 0}, {"error", 0}};
@@ -99,7 +108,8 @@ void Scheduler::add_parts(Submission submission, std::shared_ptr<Ticket> ticket,
     part.choices = std::min(most, all.choices - first);
     part.options.seed += first;
     if (first > 0) part.score_prompt = {};
-    entering.push_back(std::make_unique<RunningRequest>(loaded_, std::move(part), submission.listener, ticket));
+    entering.push_back(
+        std::make_unique<RunningRequest>(loaded_, std::move(part), submission.listener, ticket, options_.draft_tokens));
     entering.back()->first_choice = first;
     entering.back()->whole = whole;
     if (first > 0) entering.back()->usage.prompt_tokens = 0;  // the prompt is counted once
@@ -298,6 +308,41 @@ void Scheduler::schedule_tokens() {
     }
   }
   schedule_prompts(pace_.tokens(!scheduled_.empty()));
+  if (speculation_) draft();
+}
+
+/// Adds drafts to the generating texts where they are worth their time.
+void Scheduler::draft() {
+  drafted_.clear();
+  std::size_t rows = 0;
+  for (const ScheduledTokens& scheduled : scheduled_) {
+    rows += scheduled.tokens;
+    Choice& choice = *scheduled.choice;
+    if (!choice.generates()) continue;
+    // The last token needs no step of its own.
+    const std::size_t left = std::min(scheduled.request->request.options.max_tokens - choice.generated,
+                                      context_length_ - choice.tokens.size());
+    drafted_.push_back({.drafts = &choice.drafts,
+                        .sequence = &choice.draft_sequence,
+                        .tokens = choice.tokens,
+                        .forced = choice.output.forced_tokens(),
+                        .limit = left - 1});
+  }
+  if (drafted_.empty()) return;
+  speculation_->draft(drafted_, rows);
+  for (std::size_t i = 0; i < drafted_.size(); ++i) {
+    Choice& choice = *scheduled_[i].choice;
+    choice.drafts.cut(choice.output.count_allowed(choice.drafts.draft()));
+    scheduled_[i].draft = choice.drafts.draft();
+  }
+}
+
+/// Runs the next step without drafts, and frees the draft model's memory.
+void Scheduler::drop_drafts() {
+  for (ScheduledTokens& scheduled : scheduled_) scheduled.draft = {};
+  for (const RequestPtr& request : running_) {
+    for (Choice& choice : request->choices) choice.draft_sequence.reset();
+  }
 }
 
 /// Adds pieces of prompts, one prompt after the other, so that the first ones complete early.
@@ -360,20 +405,22 @@ std::uint64_t Scheduler::bytes_of_step() const {
   for (const ScheduledTokens& scheduled : scheduled_) {
     const std::size_t run = root_.position() + scheduled.choice->run();  // the model's prefix comes first
     const bool copies = scheduled.choice->shares_last_page && run % kPageTokens != 0;
-    pages += pages_for(run + scheduled.tokens) - pages_for(run) + (copies ? 1 : 0);
+    pages += pages_for(run + scheduled.rows()) - pages_for(run) + (copies ? 1 : 0);
   }
   return pages * page_bytes_;
 }
 
 /// Frees memory for the step's pages. Returns false if a request was preempted, which invalidates the schedule.
 bool Scheduler::make_room() {
-  const std::uint64_t needed = bytes_of_step();
   const auto fits = [&] {
-    return root_.cache().pool().bytes_in_use() + mixer_bytes_in_use() + needed <= options_.cache_bytes;
+    const std::uint64_t drafts = draft_model_ ? draft_model_->cache_bytes() : 0;
+    const std::uint64_t used = root_.cache().pool().bytes_in_use() + mixer_bytes_in_use() + drafts;
+    return used + bytes_of_step() <= options_.cache_bytes;
   };
   while (!fits()) {
     if (prefix_cache_.drop_oldest()) continue;
-    return !preempt_last();
+    drop_drafts();
+    return fits() || !preempt_last();
   }
   return true;
 }
@@ -394,9 +441,11 @@ bool Scheduler::preempt_last() {
 void Scheduler::step() {
   batch_.clear();
   std::size_t prompt_tokens = 0;
+  std::size_t rows = 0;
   bool others_generate = false;
   for (const ScheduledTokens& scheduled : scheduled_) {
     Choice& choice = *scheduled.choice;
+    rows += scheduled.rows();
     if (choice.generates()) {
       others_generate = true;
     } else {
@@ -408,15 +457,18 @@ void Scheduler::step() {
     } else if (scheduled.embeds()) {
       choice.sequence->want(scheduled.tokens, *scheduled.request->embedder);
     } else {
-      choice.sequence->want(scheduled.ends_prompt() ? 1 : 0);
+      choice.sequence->want(scheduled.ends_prompt() ? 1 + scheduled.draft.size() : 0);
     }
     choice.sequence->append(std::span(choice.tokens).subspan(choice.run(), scheduled.tokens));
+    choice.sequence->append(scheduled.draft);
     batch_.push_back(&*choice.sequence);
   }
   try {
     const Clock::time_point start = Clock::now();
     loaded_.engine.step(batch_);
-    pace_.measure(prompt_tokens, others_generate, kernels::seconds_since(start));
+    const double seconds = kernels::seconds_since(start);
+    pace_.measure(prompt_tokens, others_generate, seconds);
+    if (speculation_) speculation_->measure_step(rows, seconds);
   } catch (const std::exception& error) {
     // The contents of the sequences are unknown after a failure.
     while (prefix_cache_.drop_oldest()) {
@@ -430,35 +482,55 @@ void Scheduler::step() {
   }
   stats_.prompt_tokens += prompt_tokens;
   for (const ScheduledTokens& scheduled : scheduled_) scheduled.choice->shares_last_page = false;
-  choose(scheduled_);
+  choose();
 }
 
 /// Samples the next tokens of all texts whose tokens have run.
-void Scheduler::choose(std::span<const ScheduledTokens> all_scheduled) {
-  std::vector<GeneratedToken> tokens(all_scheduled.size());
-  std::vector<std::exception_ptr> failures(all_scheduled.size());
+void Scheduler::choose() {
+  std::vector<std::vector<ChosenToken>> tokens(scheduled_.size());
+  std::vector<std::exception_ptr> failures(scheduled_.size());
+  const auto ends = [&](const ScheduledTokens& scheduled) {
+    return scheduled.choice->run() >= scheduled.choice->tokens.size();
+  };
   const auto choose_one = [&](std::size_t i, std::size_t) {
-    const ScheduledTokens& scheduled = all_scheduled[i];
-    Choice& choice = *scheduled.choice;
-    if (choice.left() > 0 || scheduled.request->request.options.max_tokens == 0 || scheduled.embeds()) return;
+    const ScheduledTokens& scheduled = scheduled_[i];
+    if (!ends(scheduled) || scheduled.request->request.options.max_tokens == 0 || scheduled.embeds()) return;
     try {
-      tokens[i] = choice.output.next(choice.sequence->logits());
+      tokens[i] = choose_tokens(scheduled);
     } catch (...) {
       failures[i] = std::current_exception();
     }
   };
-  kernels::parallel_tasks(all_scheduled.size(), kernels::available_threads(), choose_one);
-  for (std::size_t i = 0; i < all_scheduled.size(); ++i) {
-    RunningRequest& request = *all_scheduled[i].request;
-    if (all_scheduled[i].choice->left() > 0 || request.failed) continue;
+  kernels::parallel_tasks(scheduled_.size(), kernels::available_threads(), choose_one);
+  for (std::size_t i = 0; i < scheduled_.size(); ++i) {
+    RunningRequest& request = *scheduled_[i].request;
+    if (!ends(scheduled_[i]) || request.failed) continue;
     try {
       if (failures[i]) std::rethrow_exception(failures[i]);
-      if (all_scheduled[i].choice->generated == 0) end_prompt(all_scheduled[i]);
-      take(all_scheduled[i], tokens[i]);
+      if (scheduled_[i].choice->generated == 0) end_prompt(scheduled_[i]);
+      take(scheduled_[i], std::move(tokens[i]));
     } catch (const std::exception& error) {
       fail(request, Failure::kError, error.what());
     }
   }
+}
+
+/// Samples one token, and one more for each accepted draft token. The others are removed from the sequence.
+std::vector<Scheduler::ChosenToken> Scheduler::choose_tokens(const ScheduledTokens& scheduled) const {
+  Choice& choice = *scheduled.choice;
+  const std::size_t vocab_size = loaded_.model.spec().vocab_size;
+  std::vector<ChosenToken> tokens;
+  for (std::size_t accepted = 0;; ++accepted) {
+    GeneratedToken token = choice.output.next(choice.sequence->logits().subspan(accepted * vocab_size, vocab_size));
+    const int id = token.id;
+    tokens.push_back({.token = std::move(token), .parts = choice.output.take_parts()});
+    if (choice.output.stopped() || accepted == scheduled.draft.size() || id != scheduled.draft[accepted]) break;
+  }
+  if (scheduled.draft.empty()) return tokens;
+  choice.sequence->cut_back(choice.tokens.size() + tokens.size() - 1);
+  // The logits of many texts' drafts would take as much memory as a model.
+  if (scheduled_.size() > 1) choice.sequence->release_logits();
+  return tokens;
 }
 
 /// A prompt is complete: its state enters the prefix cache.
@@ -477,12 +549,23 @@ void Scheduler::end_prompt(const ScheduledTokens& scheduled) {
   request.listener->on_prompt_scored(std::move(request.scorer->scores()));
 }
 
-void Scheduler::take(const ScheduledTokens& scheduled, const GeneratedToken& token) {
+void Scheduler::take(const ScheduledTokens& scheduled, std::vector<ChosenToken> tokens) {
   RunningRequest& request = *scheduled.request;
   Choice& choice = *scheduled.choice;
-  const GenerateOptions& options = request.request.options;
-  if (options.max_tokens == 0 || scheduled.embeds())
+  if (request.request.options.max_tokens == 0 || scheduled.embeds())
     return end_choice(request, choice, GenerateResult::Finish::kLength);
+  stats_.draft_tokens += scheduled.draft.size();
+  stats_.accepted_draft_tokens += tokens.size() - 1;
+  const bool stopped = choice.output.stopped();
+  for (ChosenToken& token : tokens) take(request, choice, std::move(token));
+  if (stopped) {
+    end_choice(request, choice, GenerateResult::Finish::kStop);
+  } else if (choice.generated >= request.request.options.max_tokens || choice.tokens.size() >= context_length_) {
+    end_choice(request, choice, GenerateResult::Finish::kLength);
+  }
+}
+
+void Scheduler::take(RunningRequest& request, Choice& choice, ChosenToken chosen) {
   const Clock::time_point now = Clock::now();
   if (request.usage.generated_tokens == 0) {
     stats_.first_token.add(seconds_between(request.arrived, now));
@@ -490,16 +573,12 @@ void Scheduler::take(const ScheduledTokens& scheduled, const GeneratedToken& tok
     stats_.between_tokens.add(seconds_between(request.last_token, now));
   }
   if (&choice == &request.choices.front()) request.last_token = now;
-  choice.tokens.push_back(token.id);
+  choice.tokens.push_back(chosen.token.id);
+  choice.drafts.observe(chosen.token.id);
   ++choice.generated;
   ++request.usage.generated_tokens;
   ++stats_.generated_tokens;
-  request.listener->on_token(request.index_of(choice), choice.output.take_parts(), &token);
-  if (choice.output.stopped()) {
-    end_choice(request, choice, GenerateResult::Finish::kStop);
-  } else if (choice.generated >= options.max_tokens || choice.tokens.size() >= context_length_) {
-    end_choice(request, choice, GenerateResult::Finish::kLength);
-  }
+  request.listener->on_token(request.index_of(choice), std::move(chosen.parts), &chosen.token);
 }
 
 void Scheduler::end_choice(RunningRequest& request, Choice& choice, GenerateResult::Finish finish) {
@@ -511,6 +590,7 @@ void Scheduler::end_choice(RunningRequest& request, Choice& choice, GenerateResu
     prefix_cache_.insert(std::span(choice.tokens).first(choice.run()), request.request.salt, choice.sequence->state());
   }
   choice.sequence.reset();
+  choice.draft_sequence.reset();
   choice.ended = true;
   ++stats_.finished[finish == GenerateResult::Finish::kStop ? "stop" : "length"];
   request.listener->on_choice_end(index, {.finish = finish, .stop_string = choice.output.stop_string()});

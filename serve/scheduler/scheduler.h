@@ -19,7 +19,9 @@
 #include <vector>
 
 #include "ballast/cache.h"
+#include "engine/draft_model.h"
 #include "engine/loaded_model.h"
+#include "engine/speculation.h"
 #include "serve/scheduler/fair_queue.h"
 #include "serve/scheduler/prefix_cache.h"
 #include "serve/scheduler/prompt_pace.h"
@@ -40,8 +42,10 @@ struct SchedulerOptions {
   std::uint64_t cache_bytes = std::uint64_t{1} << 30;  ///< for pages of keys and values, and states of mixers
   std::size_t most_running = 64;                       ///< texts
   std::size_t most_waiting = 256;                      ///< submissions
-  double longest_wait = 0;    ///< estimated seconds above which a request is refused; 0: no limit
-  double target_itl = 0.150;  ///< seconds between two tokens of a text while prompts are read
+  double longest_wait = 0;                     ///< estimated seconds above which a request is refused; 0: no limit
+  double target_itl = 0.150;                   ///< seconds between two tokens of a text while prompts are read
+  std::size_t draft_tokens = 8;                ///< most tokens that are drafted for a text at once; 0: none
+  const engine::LoadedModel* draft = nullptr;  ///< drafts tokens and outlives the scheduler; null: none
 };
 
 /// Why a request was not accepted: the server is full, or shutting down.
@@ -53,7 +57,8 @@ struct Refusal {
 
 class Scheduler {
  public:
-  /// The model must outlive the scheduler. Throws Error if the memory for pages is less than one text needs.
+  /// The model must outlive the scheduler. Throws Error if the memory for pages is less than one text needs, and for a
+  /// draft model that does not fit the model.
   Scheduler(const engine::LoadedModel& loaded, const SchedulerOptions& options);
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
@@ -89,8 +94,10 @@ class Scheduler {
   struct ScheduledTokens {
     RunningRequest* request;
     Choice* choice;
-    std::size_t tokens;
+    std::size_t tokens;            ///< of the text
+    std::span<const int> draft{};  ///< tokens that run after them
 
+    std::size_t rows() const { return tokens + draft.size(); }
     bool ends_prompt() const { return tokens == choice->left(); }
     bool scores() const { return request->scorer && request->reads_whole(*choice); }
     bool embeds() const { return request->embedder.has_value(); }
@@ -109,14 +116,24 @@ class Scheduler {
   std::uint64_t mixer_bytes_in_use() const;
   void schedule_tokens();
   void schedule_prompts(std::size_t budget);
+  void draft();
+  void drop_drafts();
   bool begins_like_another(const RunningRequest& request, const Choice& choice) const;
   void begin(RunningRequest& request, Choice& choice);
   bool make_room();
   std::uint64_t bytes_of_step() const;
   bool preempt_last();
   void step();
-  void choose(std::span<const ScheduledTokens> all_scheduled);
-  void take(const ScheduledTokens& scheduled, const GeneratedToken& token);
+  /// A token that a text's logits chose, with the text that it makes certain.
+  struct ChosenToken {
+    GeneratedToken token;
+    std::vector<ReplyPart> parts;
+  };
+
+  void choose();
+  std::vector<ChosenToken> choose_tokens(const ScheduledTokens& scheduled) const;
+  void take(const ScheduledTokens& scheduled, std::vector<ChosenToken> tokens);
+  void take(RunningRequest& request, Choice& choice, ChosenToken chosen);
   void end_prompt(const ScheduledTokens& scheduled);
   void end_choice(RunningRequest& request, Choice& choice, GenerateResult::Finish finish);
   void fail(RunningRequest& request, Failure failure, const std::string& message);
@@ -142,11 +159,14 @@ class Scheduler {
   SchedulerStats published_;
 
   // Used only by the engine's thread.
-  std::vector<RequestPtr> running_;  ///< in the order of admission
-  std::vector<ScheduledTokens> scheduled_;
+  std::vector<RequestPtr> running_;         ///< in the order of admission
+  std::vector<ScheduledTokens> scheduled_;  ///< generating texts first
   std::vector<engine::Sequence*> batch_;
   PrefixCache prefix_cache_;
   PromptPace pace_;
+  std::optional<engine::DraftModel> draft_model_;
+  std::optional<engine::Speculation> speculation_;  ///< none: nothing is drafted
+  std::vector<engine::DraftedText> drafted_;
   SchedulerStats stats_;
 };
 

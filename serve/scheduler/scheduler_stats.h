@@ -52,9 +52,11 @@ struct SchedulerStats {
   std::uint64_t prefix_queries = 0;  ///< tokens that were searched
   std::uint64_t prefix_hits = 0;     ///< tokens that were found
   std::uint64_t preemptions = 0;
-  std::uint64_t experts_used = 0;   ///< used experts that may be on disk
-  std::uint64_t experts_found = 0;  ///< of these, experts that were in memory
-  std::uint64_t expert_bytes = 0;   ///< of experts in memory
+  std::uint64_t draft_tokens = 0;           ///< that steps checked
+  std::uint64_t accepted_draft_tokens = 0;  ///< of these, tokens that the model chose
+  std::uint64_t experts_used = 0;           ///< used experts that may be on disk
+  std::uint64_t experts_found = 0;          ///< of these, experts that were in memory
+  std::uint64_t expert_bytes = 0;           ///< of experts in memory
   bool experts_on_disk = false;
   double fastest_tokens =
       0;  ///< a second that one text can have at most, by how fast weights are read; 0: not measured yet

@@ -76,6 +76,9 @@ std::string metrics_text(const SchedulerStats& stats, const RequestStats& reques
   writer.write("num_preemptions_total", "counter", "Requests that were preempted and began again.", stats.preemptions);
   writer.write("prompt_tokens_total", "counter", "Tokens of prompts that were read.", stats.prompt_tokens);
   writer.write("generation_tokens_total", "counter", "Tokens that were generated.", stats.generated_tokens);
+  writer.write("spec_decode_num_draft_tokens_total", "counter", "Draft tokens that were checked.", stats.draft_tokens);
+  writer.write("spec_decode_num_accepted_tokens_total", "counter", "Draft tokens that were accepted.",
+               stats.accepted_draft_tokens);
   if (stats.experts_on_disk) {
     writer.write("expert_cache_queries_total", "counter", "Experts to which a layer's tokens were routed.",
                  stats.experts_used);

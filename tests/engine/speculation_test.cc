@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,12 +65,31 @@ TEST_CASE("the end of a text is found where it came before, the longest repetiti
   CHECK(found({1, 1, 1, 1}) == Found(3, 3));
 }
 
+/// Returns the times of steps that cost 1 second, and `row_cost` more for each row after the first.
+StepTimes times_of(double row_cost) {
+  StepTimes times;
+  for (int i = 0; i < 100; ++i) {
+    for (const std::size_t rows : {1, 2, 4, 8, 16, 32, 64}) {
+      times.measure(rows, 1 + row_cost * static_cast<double>(rows - 1));
+    }
+  }
+  return times;
+}
+
+/// Returns how many tokens of each draft are chosen.
+std::vector<std::size_t> chosen_counts(const std::vector<std::vector<double>>& acceptance, std::size_t rows,
+                                       const StepTimes& times, double drafting = 0) {
+  std::vector<DraftOffer> offers;
+  for (const std::vector<double>& text : acceptance) offers.push_back({.acceptance = text, .seconds = drafting});
+  DraftChooser().choose(offers, rows, times);
+  std::vector<std::size_t> counts;
+  for (const DraftOffer& offer : offers) counts.push_back(offer.count);
+  return counts;
+}
+
 TEST_CASE("as many tokens are drafted as their chance is worth") {
-  const auto worthwhile = [](double acceptance, double token_cost, std::size_t most) {
-    const std::vector<double> chances(most, acceptance);
-    std::vector<double> costs;
-    for (std::size_t i = 1; i <= most; ++i) costs.push_back(1 + token_cost * static_cast<double>(i));
-    return worthwhile_tokens(chances, costs);
+  const auto worthwhile = [](double acceptance, double row_cost, std::size_t most, double drafting = 0) {
+    return chosen_counts({std::vector<double>(most, acceptance)}, 1, times_of(row_cost), drafting).front();
   };
   CHECK(worthwhile(0.0, 0.1, 8) == 0);
   CHECK(worthwhile(0.1, 0.2, 8) == 0);
@@ -81,45 +101,71 @@ TEST_CASE("as many tokens are drafted as their chance is worth") {
   CHECK(some < 8);
   CHECK(worthwhile(0.8, 0.1, 8) > some);
   CHECK(worthwhile(0.6, 0.3, 8) < some);
-  // Tokens that cost nothing are drafted however unlikely, those after them that cost something are not.
-  CHECK(worthwhile_tokens(std::vector{0.2, 0.2, 0.2, 0.2}, std::vector{1.0, 1.0, 1.0, 1.5}) == 3);
+  CHECK(worthwhile(0.6, 0.1, 8, 0.2) < some);
+  CHECK(worthwhile(0.9, 0.1, 8, 2.0) == 0);
 }
 
-TEST_CASE("what a step costs is learned for its number of drafts, and a little for its neighbours") {
-  StepCosts costs(8);
-  CHECK(!costs.known());
-  costs.measure(0, 0.010);
-  CHECK(costs.known());
-  CHECK(costs.seconds() == doctest::Approx(0.010));
-  const std::vector<double> expected(costs.of_drafts().begin(), costs.of_drafts().end());
+TEST_CASE("the drafts of many texts share a step: the likeliest tokens of all run") {
+  const std::vector<double> sure(8, 0.99), unlikely(8, 0.2);
+  const StepTimes cheap = times_of(0.05);
+  CHECK(chosen_counts({sure, unlikely}, 2, cheap) == std::vector<std::size_t>{8, 0});
+  CHECK(chosen_counts({unlikely, sure, {}}, 3, cheap) == std::vector<std::size_t>{0, 8, 0});
+  // Where a row costs as much as a row of a text, only tokens that are nearly sure are worth it.
+  std::vector<std::vector<double>> many(16, std::vector<double>(8, 0.7));
+  const std::vector<std::size_t> none(16, 0);
+  CHECK(chosen_counts(many, 16, times_of(1.0)) == none);
+  CHECK(chosen_counts(many, 16, cheap) != none);
+  many[3] = sure;
+  const std::vector<std::size_t> one = chosen_counts(many, 16, times_of(0.1));
+  CHECK(one[3] == 8);
+}
+
+TEST_CASE("the time of a step is learned for its rows, and follows a line between what is known") {
+  StepTimes times;
+  CHECK(!times.known());
+  times.measure(1, 0.010);
+  REQUIRE(times.known());
+  CHECK(times.seconds(1) == doctest::Approx(0.010));
+  CHECK(times.seconds(3) > times.seconds(2));
   for (int i = 0; i < 100; ++i) {
-    costs.measure(3, 0.010);
-    costs.measure(8, 0.020);
+    times.measure(4, 0.010);
+    times.measure(9, 0.020);
+    times.measure(32, 0.050);
   }
-  CHECK(costs.of_drafts()[2] == doctest::Approx(1.0).epsilon(0.05));
-  CHECK(costs.of_drafts()[7] == doctest::Approx(2.0).epsilon(0.05));
-  CHECK(costs.of_drafts()[1] < expected[1]);
-  CHECK(costs.of_drafts()[6] > costs.of_drafts()[3]);
-  // A step cannot take longer than its tokens alone: something else held it up.
-  StepCosts held_up(2), slow(2);
-  held_up.measure(0, 0.010);
-  slow.measure(0, 0.010);
-  held_up.measure(2, 10);
-  slow.measure(2, 0.030);
-  CHECK(held_up.of_drafts()[1] == slow.of_drafts()[1]);
+  CHECK(times.seconds(1) == doctest::Approx(0.010));
+  CHECK(times.seconds(4) == doctest::Approx(0.010).epsilon(0.05));
+  CHECK(times.seconds(9) == doctest::Approx(0.020).epsilon(0.05));
+  CHECK(times.seconds(6) > times.seconds(4));
+  CHECK(times.seconds(6) < times.seconds(9));
+  CHECK(times.seconds(32) == doctest::Approx(0.050).epsilon(0.05));
+  CHECK(times.seconds(16) > times.seconds(9));
+  CHECK(times.seconds(512) > times.seconds(256));
+  // Steps of prompts with more rows than anything is drafted for change nothing.
+  const double before = times.seconds(256);
+  times.measure(2048, 100);
+  CHECK(times.seconds(256) == before);
+  // A step that something else held up counts as one of twice the time.
+  StepTimes held_up = times, slow = times;
+  held_up.measure(4, 10);
+  slow.measure(4, 2 * times.seconds(4));
+  CHECK(held_up.seconds(4) == slow.seconds(4));
 }
 
 TEST_CASE("drafts stop where they are wrong, and come again once they would have been right") {
   Speculation speculation(8, nullptr);
+  TextDrafts drafts(8);
+  std::optional<Sequence> no_sequence;
   std::vector<int> tokens = {1, 2, 3};
-  speculation.measure_step(0, 0.010);
+  speculation.measure_step(1, 0.010);
   const auto drafted_with = [&](auto next) {
     std::size_t drafted = 0;
     for (int i = 0; i < 100; ++i) {
-      drafted = speculation.draft(tokens, 100).size();
-      if (drafted > 0) speculation.measure_step(drafted, 0.010 * (1 + 0.1 * static_cast<double>(drafted)));
+      const DraftedText text = {.drafts = &drafts, .sequence = &no_sequence, .tokens = tokens, .limit = 100};
+      speculation.draft({&text, 1}, 1);
+      drafted = drafts.draft().size();
+      speculation.measure_step(1 + drafted, 0.010 * (1 + 0.1 * static_cast<double>(drafted)));
       tokens.push_back(next(i));
-      speculation.observe(tokens.back());
+      drafts.observe(tokens.back());
     }
     return drafted;
   };
@@ -127,6 +173,29 @@ TEST_CASE("drafts stop where they are wrong, and come again once they would have
   // After "5 5" comes another token each time, and so it does after "5".
   CHECK(drafted_with([](int i) { return i % 2 == 1 ? 100 + i : 5; }) == 0);
   CHECK(drafted_with([](int i) { return i % 3; }) == 8);
+}
+
+TEST_CASE("what a constraint forces is drafted first, as far as it turns out to be what comes") {
+  Speculation speculation(8, nullptr);
+  speculation.measure_step(1, 0.010);
+  const std::vector<int> tokens = {1, 2, 3, 1, 2};
+  const std::vector<int> forced = {7, 8, 9};
+  std::optional<Sequence> no_sequence;
+  const auto drafted = [&](TextDrafts& drafts, std::size_t limit) {
+    const DraftedText text = {
+        .drafts = &drafts, .sequence = &no_sequence, .tokens = tokens, .forced = forced, .limit = limit};
+    speculation.draft({&text, 1}, 1);
+    return std::vector<int>(drafts.draft().begin(), drafts.draft().end());
+  };
+  TextDrafts drafts(8);
+  CHECK(drafted(drafts, 8) == forced);
+  CHECK(drafted(drafts, 2) == std::vector<int>{7, 8});
+  CHECK(drafted(drafts, 0).empty());
+  for (int i = 0; i < 40; ++i) {
+    drafted(drafts, 8);
+    drafts.observe(5);
+  }
+  CHECK(drafted(drafts, 8).empty());
 }
 
 TEST_CASE("the generated text does not depend on drafts of any source") {

@@ -209,6 +209,50 @@ TEST_CASE("if memory is short, requests lose their pages and still get the same 
   CHECK(working->stats().preemptions > 0);
 }
 
+TEST_CASE("texts get the same tokens with drafts as without, alone and together, and if memory is short") {
+  const test::TemporaryDirectory folder;
+  const engine::LoadedModel loaded(model_in(folder));
+  const test::TemporaryDirectory draft_folder;
+  const engine::LoadedModel draft(model_in(draft_folder));  // as good as a draft model can be
+  const std::uint64_t page = Scheduler(loaded, {}).stats().page_bytes;
+  std::mt19937 random(5);
+  std::vector<GenerationRequest> requests;
+  for (int i = 0; i < 12; ++i) {
+    requests.push_back(random_request(random, 60));
+    GenerationRequest& request = requests.back();
+    request.embed.reset();
+    request.options.max_tokens = 100 + random() % 50;
+    // A prompt that says everything twice.
+    const std::vector<int> once = request.prompt;
+    request.prompt.insert(request.prompt.end(), once.begin(), once.end());
+  }
+  std::vector<Outcome> plain;
+  for (const GenerationRequest& request : requests) {
+    Working working(loaded, {.draft_tokens = 0});
+    plain.push_back(working.submit(request)->wait());
+    CHECK(working->stats().draft_tokens == 0);
+  }
+  for (const engine::LoadedModel* model : {static_cast<const engine::LoadedModel*>(nullptr), &draft}) {
+    for (const std::uint64_t bytes : {std::uint64_t{1} << 30, 14 * page}) {
+      CAPTURE(bytes);
+      Working working(loaded, {.cache_bytes = bytes, .draft_tokens = 8, .draft = model});
+      check_same(working.submit(requests.front())->wait(), plain.front());
+      std::vector<std::shared_ptr<Collector>> together;
+      for (const GenerationRequest& request : requests) together.push_back(working.submit(request));
+      for (std::size_t i = 0; i < requests.size(); ++i) {
+        CAPTURE(i);
+        check_same(together[i]->wait(), plain[i]);
+      }
+      working->drain();
+      working.join();
+      const SchedulerStats stats = working->stats();
+      CHECK(stats.accepted_draft_tokens > 0);
+      CHECK(stats.accepted_draft_tokens < stats.draft_tokens);
+      CHECK(stats.cache_bytes <= bytes);
+    }
+  }
+}
+
 TEST_CASE("the beginning that a text shares with an earlier one is not read again, unless its salt differs") {
   const test::TemporaryDirectory folder;
   const engine::LoadedModel loaded(model_in(folder));

@@ -12,6 +12,7 @@
 #include "tools/commands/job.h"
 #include "tools/flags/cache_flags.h"
 #include "tools/flags/context_flag.h"
+#include "tools/flags/draft_flags.h"
 #include "tools/flags/model_flags.h"
 #include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
@@ -134,6 +135,7 @@ void add_serve(CLI::App& program, Action& action) {
   add_chat_template_flag(*command, flags->chat_template);
   add_reply_format_flag(*command, flags->options.reply_format);
   add_generation_config_flag(*command, flags->generation_config, "requests");
+  add_draft_flags(*command, flags->options.draft, flags->options.draft_tokens, true);
   add_cache_type_flag(*command, flags->options.cache_type);
   add_limit_flags(*command, *flags);
   command->add_option("--stats", flags->options.statistics, "Statistics of calibrate, to be shown on the page")
