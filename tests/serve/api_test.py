@@ -919,6 +919,37 @@ def check_keys(api: Api) -> None:
 
 
 @check
+def check_drafts(api: Api) -> None:
+    bodies = [{"prompt": TEXT * times, "max_tokens": 120, "temperature": 0, "ignore_eos": True, "logprobs": 1,
+               "logit_bias": NO_SPECIAL} for times in (1, 3)]
+
+    def answers(*options) -> tuple[list, dict]:
+        with serving(api, api.model, *options) as server:
+            client = Client(server.port)
+            choices = [client.post("/v1/completions", body).json()["choices"][0] for body in bodies]
+            metrics = client.metrics()
+            api.same(f"SIGTERM ends a server with {options}", server.stop(), 0)
+        return choices, metrics
+
+    plain, metrics = answers("--draft-tokens", 0)
+    api.same("with --draft-tokens 0 nothing is drafted", metrics["ballast_spec_decode_num_draft_tokens_total"], 0)
+    for options in ((), ("--draft", api.model), ("--draft", api.model, "--draft-tokens", 3)):
+        choices, metrics = answers(*options)
+        api.same(f"answers with drafts are those without {options}", choices, plain)
+        api.check(f"the server counts drafts {options}", metrics["ballast_spec_decode_num_accepted_tokens_total"] <=
+                  metrics["ballast_spec_decode_num_draft_tokens_total"], metrics)
+    other = api.work / "other"
+    shutil.copytree(api.model, other)
+    tokenizer = json.loads((other / "tokenizer.json").read_text())
+    tokenizer["added_tokens"][0]["special"] = not tokenizer["added_tokens"][0]["special"]
+    (other / "tokenizer.json").write_text(json.dumps(tokenizer))
+    started = subprocess.run([*api.program, "serve", api.model, "--port", "0", "--draft", other], capture_output=True,
+                             text=True, check=False)
+    api.check("a draft model with other tokens ends the server with one line", started.returncode == 1 and
+              "has other tokens than" in started.stderr.splitlines()[-1], started)
+
+
+@check
 def check_outliers(api: Api) -> None:
     api.refused("outliers without --stats", api.client.get("/v1/ballast/outliers"), 404)
     statistics = api.work / "model.stats"
