@@ -9,48 +9,15 @@ of both and their ratio, the accepted share of drafts, and fails if an answer di
 """
 
 import argparse
-import concurrent.futures
-import json
 import pathlib
-import re
 import statistics
-import subprocess
 import sys
-import time
-import urllib.request
+
+from local_server import LocalServer
 
 TASKS = ["Rename the variable `user` to `person`.", "Add a comment above each function.", "Rename `rounds` to `turns`.",
          "Use double quotes for all strings.", "Add a parameter `verbose` to the last function.",
          "Translate the comments to French.", "Remove the docstrings.", "Rename the functions to camelCase."]
-
-
-class Server:
-    """A server of a model, and its figures."""
-
-    def __init__(self, program, model, flags):
-        self.process = subprocess.Popen([program, "serve", model, "--port", "0", *flags], stderr=subprocess.PIPE, text=True)
-        for line in self.process.stderr:
-            event = json.loads(line) if line.startswith("{") else {}
-            if event.get("event") == "listening":
-                self.url = f"http://127.0.0.1:{event['port']}"
-                break
-        else:
-            sys.exit(f"measure_drafts: {program} did not start")
-
-    def answer(self, body):
-        request = urllib.request.Request(self.url + "/v1/chat/completions", json.dumps(body).encode(),
-                                         {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=600) as reply:
-            answer = json.load(reply)
-        return answer["choices"][0]["message"]["content"], answer["usage"]["completion_tokens"]
-
-    def metric(self, name):
-        with urllib.request.urlopen(self.url + "/metrics", timeout=60) as reply:
-            return float(re.search(rf"^ballast_{name} (\S+)", reply.read().decode(), re.M)[1])
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(60)
 
 
 def piece_of_code(seed, lines=25):
@@ -71,15 +38,6 @@ def requests_of(users, round_number, tokens):
     return bodies
 
 
-def run(server, bodies):
-    """Returns the answers and their tokens per second, after the prompts were read."""
-    with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
-        list(pool.map(lambda body: server.answer(body | {"max_tokens": 1}), bodies))
-        begin = time.monotonic()
-        answers = list(pool.map(server.answer, bodies))
-    return [text for text, _ in answers], sum(count for _, count in answers) / (time.monotonic() - begin)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
@@ -89,15 +47,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=200)
     arguments = parser.parse_args()
-    plain = Server(arguments.program, arguments.model, ["--draft-tokens", "0"])
-    drafting = Server(arguments.program, arguments.model, ["--draft", arguments.draft] if arguments.draft else [])
+    plain = LocalServer(arguments.program, arguments.model, ["--draft-tokens", "0"])
+    drafting = LocalServer(arguments.program, arguments.model, ["--draft", arguments.draft] if arguments.draft else [])
     try:
         for users in arguments.users:
             ratios = []
             for round_number in range(arguments.rounds + 1):
                 bodies = requests_of(users, round_number, arguments.tokens)
-                expected, plain_speed = run(plain, bodies)
-                answers, speed = run(drafting, bodies)
+                expected, plain_speed = plain.chats(bodies)
+                answers, speed = drafting.chats(bodies)
                 if answers != expected:
                     sys.exit("measure_drafts: an answer differs with drafts")
                 if round_number == 0:
