@@ -4,6 +4,7 @@
 
 #include "ballast/error.h"
 #include "engine/log_probabilities.h"
+#include "files/utf8.h"
 
 namespace ballast::engine {
 
@@ -95,11 +96,17 @@ std::size_t OutputProcessor::count_allowed(std::span<const int> draft) {
 std::span<const int> OutputProcessor::forced_tokens() {
   forced_.clear();
   if (!matcher_ || tokenizer_ == nullptr || !last_) return forced_;
-  const std::string text = matcher_->forced_text();
+  std::string text = matcher_->forced_text();
   if (text.empty()) return forced_;
   // The text is encoded after the last token: alone, it might get a space before it.
-  std::vector<int> ids = tokenizer_->encode(tokenizer_->token_bytes(*last_) + text);
-  if (!ids.empty() && ids.front() == *last_) forced_.assign(ids.begin() + 1, ids.end());
+  text.insert(0, tokenizer_->token_bytes(*last_));
+  if (!files::is_utf8(text)) return forced_;
+  const text::ByteRange all = {.begin = 0, .end = text.size()};
+  try {
+    const std::vector<int> ids = tokenizer_->encode(text, {&all, 1});
+    if (!ids.empty() && ids.front() == *last_) forced_.assign(ids.begin() + 1, ids.end());
+  } catch (const Error&) {  // a token without a row in the embedding: nothing is known about the next tokens
+  }
   return forced_;
 }
 

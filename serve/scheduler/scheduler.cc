@@ -308,7 +308,11 @@ void Scheduler::schedule_tokens() {
     }
   }
   schedule_prompts(pace_.tokens(!scheduled_.empty()));
-  if (speculation_) draft();
+  if (steps_without_drafts_ > 0) {
+    --steps_without_drafts_;
+  } else if (speculation_) {
+    draft();
+  }
 }
 
 /// Adds drafts to the generating texts where they are worth their time.
@@ -337,8 +341,11 @@ void Scheduler::draft() {
   }
 }
 
-/// Runs the next step without drafts, and frees the draft model's memory.
+/// Runs the next step and some more without drafts, and frees the draft model's memory, which would otherwise read the
+/// texts again in each step.
 void Scheduler::drop_drafts() {
+  constexpr std::size_t kPause = 256;
+  steps_without_drafts_ = kPause;
   for (ScheduledTokens& scheduled : scheduled_) scheduled.draft = {};
   for (const RequestPtr& request : running_) {
     for (Choice& choice : request->choices) choice.draft_sequence.reset();

@@ -103,6 +103,12 @@ class Scheduler {
     bool embeds() const { return request->embedder.has_value(); }
   };
 
+  /// A token that a text's logits chose, with the text that it makes certain.
+  struct ChosenToken {
+    GeneratedToken token;
+    std::vector<ReplyPart> parts;
+  };
+
   std::size_t choices_of_part(std::size_t choices) const;
   void add_parts(Submission submission, std::shared_ptr<Ticket> ticket, std::vector<RequestPtr>& entering) const;
   void check_fits(const GenerationRequest& request) const;
@@ -124,12 +130,6 @@ class Scheduler {
   std::uint64_t bytes_of_step() const;
   bool preempt_last();
   void step();
-  /// A token that a text's logits chose, with the text that it makes certain.
-  struct ChosenToken {
-    GeneratedToken token;
-    std::vector<ReplyPart> parts;
-  };
-
   void choose();
   std::vector<ChosenToken> choose_tokens(const ScheduledTokens& scheduled) const;
   void take(const ScheduledTokens& scheduled, std::vector<ChosenToken> tokens);
@@ -167,6 +167,7 @@ class Scheduler {
   std::optional<engine::DraftModel> draft_model_;
   std::optional<engine::Speculation> speculation_;  ///< none: nothing is drafted
   std::vector<engine::DraftedText> drafted_;
+  std::size_t steps_without_drafts_ = 0;  ///< to come, because the memory was short
   SchedulerStats stats_;
 };
 
