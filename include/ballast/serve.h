@@ -27,9 +27,9 @@ struct ServeOptions {
   std::vector<std::string> allowed_hosts{};  ///< additional host names of requests, besides localhost and `host`
   std::filesystem::path certificate{};       ///< chain in PEM, with its key: TLS
   std::filesystem::path private_key{};
-  std::string model_name{};           ///< its name for clients; empty: the path's last part
-  bool any_model_name = false;        ///< requests that name another model are answered, too
-  std::string reply_format = "auto";  ///< for chats: GenerateOptions::reply_format
+  std::string model_name{};                      ///< its name for clients; empty: the path's last part
+  bool any_model_name = false;                   ///< requests that name another model are answered, too
+  std::string reply_format = "auto";             ///< for chats: GenerateOptions::reply_format
   std::optional<std::filesystem::path> draft{};  ///< a smaller model with the same tokenizer, which drafts tokens
   std::size_t draft_tokens = 8;                  ///< as GenerateOptions::draft_tokens; 0: none
   CacheOptions::Type cache_type = CacheOptions::Type::kAuto;
