@@ -80,15 +80,17 @@ std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> Scheduler::submit(s
     add_parts(std::move(submission), tickets.back(), entering);
   }
   for (const RequestPtr& request : entering) request->waiting_slot = slot;
-  const std::lock_guard lock(mutex_);
-  if (std::optional<Refusal> refused = refusal()) return std::unexpected(*std::move(refused));
-  for (RequestPtr& request : entering) {
-    const std::string user = request->request.user;
-    const std::size_t cost =
-        request->request.prompt.size() + request->choices.size() * request->request.options.max_tokens;
-    waiting_.push(user, std::move(request), cost);
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::optional<Refusal> refused = refusal()) return std::unexpected(*std::move(refused));
+    for (RequestPtr& request : entering) {
+      const std::string user = request->request.user;
+      const std::size_t cost =
+          request->request.prompt.size() + request->choices.size() * request->request.options.max_tokens;
+      waiting_.push(user, std::move(request), cost);
+    }
   }
-  changed_.notify_one();
+  if (options_.on_accepted) options_.on_accepted();
   return tickets;
 }
 
@@ -161,13 +163,6 @@ double Scheduler::expected_wait() const {
 void Scheduler::drain() {
   const std::lock_guard lock(mutex_);
   draining_ = true;
-  changed_.notify_one();
-}
-
-void Scheduler::stop() {
-  const std::lock_guard lock(mutex_);
-  stopping_ = true;
-  changed_.notify_one();
 }
 
 SchedulerStats Scheduler::stats() const {
@@ -177,21 +172,19 @@ SchedulerStats Scheduler::stats() const {
   return stats;
 }
 
-void Scheduler::run() {
+bool Scheduler::has_work() const {
+  const std::lock_guard lock(mutex_);
+  return !stopping_ && (!waiting_.empty() || !running_.empty());
+}
+
+void Scheduler::work(bool others_wait) {
+  others_wait_ = others_wait;
   try {
-    while (wait_for_work()) {
-      try {
-        turn();
-      } catch (const std::exception& error) {  // no memory: running requests are lost, waiting ones continue
-        fail_running(error.what());
-        loaded_.model.check_files();  // without its files the model cannot run: the server ends
-      }
-    }
-  } catch (...) {
-    end();
-    throw;
+    turn();
+  } catch (const std::exception& error) {  // no memory: running requests are lost, waiting ones continue
+    fail_running(error.what());
+    loaded_.model.check_files();  // without its files the model cannot run
   }
-  end();
 }
 
 void Scheduler::turn() {
@@ -222,20 +215,9 @@ void Scheduler::end() {
   publish();
 }
 
-/// Returns false when no more requests will come.
-bool Scheduler::wait_for_work() {
-  // Measuring the memory takes a moment, so it is done when no request has come for this time.
-  constexpr std::chrono::seconds kQuiet{2};
-  std::unique_lock lock(mutex_);
-  const auto something = [&] { return stopping_ || draining_ || !waiting_.empty() || !running_.empty(); };
-  if (stats_.fastest_tokens == 0 && !changed_.wait_for(lock, kQuiet, something)) {
-    lock.unlock();
-    stats_.fastest_tokens = kernels::measure_read_gb_s() * 1e9 / static_cast<double>(loaded_.model.streamed_bytes());
-    publish();
-    lock.lock();
-  }
-  changed_.wait(lock, something);
-  return !stopping_ && (!draining_ || !waiting_.empty() || !running_.empty());
+void Scheduler::measure_memory() {
+  stats_.fastest_tokens = kernels::measure_read_gb_s() * 1e9 / static_cast<double>(loaded_.model.streamed_bytes());
+  publish();
 }
 
 void Scheduler::drop_cancelled() {
@@ -307,7 +289,7 @@ void Scheduler::schedule_tokens() {
       if (choice.generates()) scheduled_.push_back({.request = request.get(), .choice = &choice, .tokens = 1});
     }
   }
-  schedule_prompts(pace_.tokens(!scheduled_.empty()));
+  schedule_prompts(pace_.tokens(!scheduled_.empty() || others_wait_));
   if (steps_without_drafts_ > 0) {
     --steps_without_drafts_;
   } else if (speculation_) {

@@ -152,8 +152,8 @@ void PromptEncoder::set_chat_prompt(ChatRequest& asked) const {
 
 /// Returns the format of the reply: that in which tools are described, if the chat template does not describe them.
 std::string_view PromptEncoder::reply_format_of(const text::Conversation& conversation) const {
-  const bool needs_format = reply_format_ == text::kAutoReplyFormat && !conversation.tools.empty();
-  return needs_format && !text::template_takes_tools(tokenizer()) ? text::kToolTextFormat : reply_format_;
+  const bool needs_format = model_.reply_format == text::kAutoReplyFormat && !conversation.tools.empty();
+  return needs_format && !text::template_takes_tools(tokenizer()) ? text::kToolTextFormat : model_.reply_format;
 }
 
 /// Sets how the reply is parsed, and what it must match, after thinking and around calls.

@@ -66,12 +66,12 @@ class TextAnswer::Listener : public RequestListener {
   std::size_t prompt_;
 };
 
-TextAnswer::TextAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand,
-                       std::unique_ptr<AnswerFormat> format, const text::Tokenizer& tokenizer, AnswerShape shape)
+TextAnswer::TextAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand, ModelLease model,
+                       std::unique_ptr<AnswerFormat> format, AnswerShape shape)
     : exchange_(std::move(exchange)),
       strand_(std::move(strand)),
+      model_(std::move(model)),
       format_(std::move(format)),
-      tokenizer_(tokenizer),
       shape_(std::move(shape)),
       choices_(shape_.prompts * shape_.choices),
       echoed_(shape_.prompts),
@@ -109,14 +109,16 @@ void TextAnswer::scored(std::size_t prompt, std::vector<GeneratedToken> scores) 
   scores.insert(scores.begin(), {.id = ids.front(), .logprob = std::numeric_limits<double>::quiet_NaN(), .top = {}});
   for (std::size_t i = 0; i < shape_.choices; ++i) {
     Choice& echoing = choice(prompt, i);
-    echoing.decoder.emplace(tokenizer_, text::StreamDecoder::Begin::kOfText, shape_.show_special_tokens);
+    echoing.decoder.emplace(*model_->loaded.own_tokenizer, text::StreamDecoder::Begin::kOfText,
+                            shape_.show_special_tokens);
     for (const GeneratedToken& token : scores) add_token(echoing, token);
   }
 }
 
 void TextAnswer::add_token(Choice& choice, GeneratedToken token) {
   if (!choice.decoder) {
-    choice.decoder.emplace(tokenizer_, text::StreamDecoder::Begin::kWithinText, shape_.show_special_tokens);
+    choice.decoder.emplace(*model_->loaded.own_tokenizer, text::StreamDecoder::Begin::kWithinText,
+                           shape_.show_special_tokens);
   }
   choice.text_offsets.push_back(choice.decoded);
   choice.decoded += files::count_code_points(choice.decoder->push(token.id));

@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ballast/error.h"
@@ -19,6 +21,7 @@
 #include "ballast/model.h"
 #include "engine/loaded_model.h"
 #include "error_message.h"
+#include "serve/scheduler/engine_loop.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
 
@@ -94,10 +97,15 @@ class Collector : public RequestListener {
 /// A scheduler with a thread that works for it.
 class Working {
  public:
-  Working(const engine::LoadedModel& loaded, const SchedulerOptions& options)
-      : scheduler_(loaded, options), thread_([this] { scheduler_.run(); }) {}
+  Working(const engine::LoadedModel& loaded, SchedulerOptions options)
+      : scheduler_(loaded, waking(std::move(options))) {
+    loop.add(scheduler_);
+    thread_ = std::thread([this] {
+      loop.run([](const Scheduler&, const std::exception_ptr& failure) { std::rethrow_exception(failure); });
+    });
+  }
   ~Working() {
-    scheduler_.stop();
+    loop.stop();
     if (thread_.joinable()) thread_.join();
   }
   Working(const Working&) = delete;
@@ -115,8 +123,14 @@ class Working {
   void join() { thread_.join(); }
 
   std::vector<std::shared_ptr<Ticket>> tickets;
+  EngineLoop loop;
 
  private:
+  SchedulerOptions waking(SchedulerOptions options) {
+    options.on_accepted = [this] { loop.wake(); };
+    return options;
+  }
+
   Scheduler scheduler_;
   std::thread thread_;
 };
@@ -243,7 +257,7 @@ TEST_CASE("texts get the same tokens with drafts as without, alone and together,
         CAPTURE(i);
         check_same(together[i]->wait(), plain[i]);
       }
-      working->drain();
+      working.loop.drain();
       working.join();
       const SchedulerStats stats = working->stats();
       CHECK(stats.accepted_draft_tokens > 0);
@@ -389,7 +403,7 @@ TEST_CASE("requests are refused when the queue is full and during shutdown") {
 
   Working working(loaded, {});
   const auto accepted = working.submit(request);
-  working->drain();
+  working.loop.drain();
   CHECK(submit(*working).error().reason == "draining");
   CHECK_FALSE(accepted->wait().failure.has_value());
   working.join();
@@ -405,7 +419,7 @@ TEST_CASE("stopping ends all requests") {
   endless.options.ignore_eos = true;
   const auto running = working.submit(endless);
   const auto waiting = working.submit(endless);
-  working->stop();
+  working.loop.stop();
   CHECK(waiting->wait().failure == Failure::kStopped);
   running->wait();
 }
