@@ -1,4 +1,5 @@
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <ctime>
@@ -55,20 +56,18 @@ std::uint64_t cache_bytes(const ServeOptions& options, std::uint64_t models_byte
   return options.cache_bytes != 0 ? options.cache_bytes : models_bytes / kPartOfModels;
 }
 
-/// Loads the only model, and logs how.
-void load_only(ModelRegistry& registry, const ServeOptions& options, const HttpServer& http, const Log& log) {
-  const ModelLease model = registry.load_only();
-  if (!model->loaded.generation_defaults.empty()) {
+void log_ready(const ReadyModel& model, const ServeOptions& options, const HttpServer& http, const Log& log) {
+  if (!model.loaded.generation_defaults.empty()) {
     nlohmann::ordered_json line = {{"event", "sampling"}, {"by", "the model; --generation-config none leaves it"}};
-    line.update(defaults_json(model->loaded.generation_defaults));
+    line.update(defaults_json(model.loaded.generation_defaults));
     log(line);
   }
   log({{"event", "listening"},
        {"address", options.host},
        {"port", http.port()},
-       {"model", model->name},
-       {"cache_bytes", model->scheduler.stats().cache_budget},
-       {"max_model_len", model->scheduler.context_length()}});
+       {"model", model.name},
+       {"cache_bytes", model.scheduler.stats().cache_budget},
+       {"max_model_len", model.scheduler.context_length()}});
 }
 
 nlohmann::ordered_json names_json(const ModelRegistry& registry) {
@@ -211,8 +210,11 @@ void run_server(const std::vector<ServedModel>& models, const ServeOptions& opti
   if (!has_several) {
     log({{"event", "loading"}, {"address", options.host}, {"port", http.port()}, {"model", registry.name(0)}});
   }
+  std::atomic<bool> draining = false;
   serve::EngineThread engine(options.threads, loop, registry, service, http, [&] {
-    if (!has_several) serve::load_only(registry, options, http, log);
+    if (has_several) return;
+    const serve::ModelLease model = registry.load_only();
+    if (!draining) serve::log_ready(*model, options, http, log);
   });
   if (has_several) {
     engine.wait_for_threads();
@@ -223,7 +225,6 @@ void run_server(const std::vector<ServedModel>& models, const ServeOptions& opti
          {"models", serve::names_json(registry)},
          {"models_bytes", models_bytes}});
   }
-  bool draining = false;
   http.run([&] {
     if (draining || !options.stop_requested || !options.stop_requested()) return;
     draining = true;
