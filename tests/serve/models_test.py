@@ -6,6 +6,7 @@
 """
 
 import argparse
+import collections
 import concurrent.futures
 import contextlib
 import json
@@ -13,6 +14,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import threading
 import time
 
 sys.dont_write_bytecode = True
@@ -191,44 +193,53 @@ def check_memory(api: Models) -> None:
         api.same("and unloads no other", events(server, "model_unloaded"), [])
 
 
+class LongText:
+    """A stream of many tokens of the first model, which a thread reads: the server ends streams that are not read."""
+
+    def __init__(self, client: Client):
+        self.stream = client.stream("/v1/completions", {"model": "first", "prompt": PROMPT, "max_tokens": CONTEXT - 100,
+                                                        "ignore_eos": True, "n": 8})
+        self.pieces = iter(self.stream)
+        next(self.pieces)
+        self.thread = threading.Thread(target=lambda: collections.deque(self.pieces, maxlen=0))
+        self.thread.start()
+
+    def is_complete(self) -> bool:
+        self.thread.join()
+        return self.stream.done
+
+
 @check
 def check_waiting(api: Models) -> None:
     """Requests wait while another model's requests end; clients may leave."""
+    request = {"model": "second", "prompt": "a", "max_tokens": 1}
     with api.serving("first", "second", "--models-memory", CACHE * 3 // 2, "--max-waiting", 2) as (client, server):
-        def busy():
-            return client.stream("/v1/completions", {"model": "first", "prompt": PROMPT, "max_tokens": CONTEXT - 100,
-                                                     "ignore_eos": True, "n": 8})
-        stream = busy()
-        next(iter(stream))
-        connection = client.raw_request("POST", "/v1/completions", {"model": "second", "prompt": "a", "max_tokens": 1})
-        time.sleep(0.3)
+        text = LongText(client)
+        connection = client.raw_request("POST", "/v1/completions", request)
+        api.check("a busy model leaves when another one is asked for",
+                  wait_for(lambda: states(client)["first"] == "unloading"), states(client))
         connection.close()
-        for _ in stream:
-            pass
-        api.check("a running text is not cut when another model waits", stream.done)
+        api.check("but not if its client has left", wait_for(lambda: states(client)["first"] == "loaded"), states(client))
+        api.check("a running text is not cut when another model waits", text.is_complete())
         api.same("nothing is loaded for a client that left", events(server, "model_loaded"), ["first"])
-        stream = busy()
-        next(iter(stream))
+        text = LongText(client)
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             replies = list(pool.map(lambda _: api.complete(client, "second"), range(8)))
-        for _ in stream:
-            pass
+        api.check("the text is complete, too, when the others wait for it", text.is_complete())
         counts = [reply.status for reply in replies]
         api.check("two wait, the others are refused", set(counts) == {200, 503} and counts.count(200) >= 2, counts)
         refused = next(reply for reply in replies if reply.status == 503)
         api.check("and may try again", "retry-after" in refused.headers and
                   refused.json()["error"]["code"] == "queue_full", refused)
-        stream = busy()
-        next(iter(stream))
-        waiting = client.raw_request("POST", "/v1/completions", {"model": "second", "prompt": "a", "max_tokens": 1})
-        time.sleep(0.3)
+        text = LongText(client)
+        waiting = client.raw_request("POST", "/v1/completions", request)
+        wait_for(lambda: states(client)["first"] == "unloading")
         server.terminate()
         status = waiting.getresponse().status
         waiting.close()
-        for _ in stream:
-            pass
+        api.check("the server ends the running text, and refuses those that wait", text.is_complete() and status == 503,
+                  status)
         server.end()
-        api.check("the server ends the running text, and refuses those that wait", stream.done and status == 503, status)
 
 
 @check
