@@ -20,6 +20,8 @@
 #include "serve/api/sampling_defaults.h"
 #include "serve/http/http_server.h"
 #include "serve/log_writer.h"
+#include "serve/scheduler/cache_directory.h"
+#include "serve/scheduler/disk_cache.h"
 #include "serve/scheduler/scheduler.h"
 #include "serve/service/service.h"
 #include "text/reply/reply_format.h"
@@ -70,13 +72,29 @@ ModelOptions draft_options(const ModelOptions& model) {
   return {.compute = model.compute, .tell = model.tell};
 }
 
+/// Opens the prefix cache on disk; null if there is none. Must be called before the computing threads are bound to
+/// cores, since its own thread would share one of them.
+std::shared_ptr<DiskCache> open_disk_cache(const ServeOptions& options,
+                                           const std::function<void(const nlohmann::ordered_json&)>& log) {
+  if (options.cache_directory.empty()) return nullptr;
+  auto directory = std::make_shared<CacheDirectory>(options.cache_directory, options.cache_disk_bytes);
+  log({{"event", "disk_cache"},
+       {"directory", directory->path().string()},
+       {"files", directory->files()},
+       {"bytes", directory->bytes()}});
+  return std::make_shared<DiskCache>(
+      std::move(directory), [log](const std::string& line) { log({{"event", "disk_cache"}, {"problem", line}}); });
+}
+
 /// Loads the model and runs the scheduler; leads the threads that compute.
 class EngineThread {
  public:
-  EngineThread(std::filesystem::path model, const ServeOptions& options, Service& service, HttpServer& http,
-               const std::function<void(const nlohmann::ordered_json&)>& log, std::string name)
+  EngineThread(std::filesystem::path model, const ServeOptions& options, std::shared_ptr<DiskCache> disk_cache,
+               Service& service, HttpServer& http, const std::function<void(const nlohmann::ordered_json&)>& log,
+               std::string name)
       : model_(std::move(model)),
         options_(options),
+        disk_cache_(std::move(disk_cache)),
         service_(service),
         http_(http),
         log_(log),
@@ -134,7 +152,8 @@ class EngineThread {
         .longest_wait = options_.longest_wait,
         .target_itl = options_.target_itl,
         .draft_tokens = options_.draft_tokens,
-        .draft = draft_ ? &*draft_ : nullptr};
+        .draft = draft_ ? &*draft_ : nullptr,
+        .disk_cache = disk_cache_};
     {
       const std::lock_guard lock(mutex_);
       if (stopping_) return;
@@ -161,6 +180,7 @@ class EngineThread {
 
   std::filesystem::path model_;
   const ServeOptions& options_;
+  const std::shared_ptr<DiskCache> disk_cache_;
   Service& service_;
   HttpServer& http_;
   const std::function<void(const nlohmann::ordered_json&)>& log_;
@@ -212,6 +232,7 @@ void run_server(const std::filesystem::path& model, const ServeOptions& options)
   const std::function<void(const nlohmann::ordered_json&)> log = [&](const nlohmann::ordered_json& line) {
     serve::log_line(log_writer, line);
   };
+  const std::shared_ptr<serve::DiskCache> disk_cache = serve::open_disk_cache(options, log);
   serve::ServiceOptions service_options = serve::service_options(model, options, log);
   const std::string name = service_options.model_name;
   service_options.dropped_log_lines = [&] { return log_writer.dropped(); };
@@ -229,7 +250,7 @@ void run_server(const std::filesystem::path& model, const ServeOptions& options)
                           .on_outcome = [&](const serve::HttpOutcome& outcome) { log(serve::outcome_json(outcome)); }},
                          [&](const std::shared_ptr<serve::HttpExchange>& exchange) { service.handle(exchange); });
   log({{"event", "loading"}, {"address", options.host}, {"port", http.port()}, {"model", name}});
-  serve::EngineThread engine(model, options, service, http, log, name);
+  serve::EngineThread engine(model, options, disk_cache, service, http, log, name);
   bool draining = false;
   http.run([&] {
     if (draining || !options.stop_requested || !options.stop_requested()) return;

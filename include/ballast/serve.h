@@ -35,6 +35,10 @@ struct ServeOptions {
   CacheOptions::Type cache_type = CacheOptions::Type::kAuto;
   ModelOptions model{};
   std::uint64_t cache_bytes = 0;  ///< for the cache of all texts; 0: half of the available memory
+  /// Directory for beginnings of texts that continue to be known after a restart, and the most bytes of its files.
+  /// Empty: they are kept only in memory.
+  std::filesystem::path cache_directory{};
+  std::uint64_t cache_disk_bytes = std::uint64_t{20'000'000'000};
   std::size_t most_running = 64;  ///< texts in one step
   std::size_t most_waiting = 256;
   /// For the other memory of all requests together: their bodies, the parsed data, and their answers until they are

@@ -10,6 +10,7 @@
 #include "kernels/clock.h"
 #include "kernels/machine.h"
 #include "kernels/parallel.h"
+#include "serve/scheduler/state_identity.h"
 
 namespace ballast::serve {
 namespace {
@@ -67,6 +68,11 @@ Scheduler::Scheduler(const engine::LoadedModel& loaded, const SchedulerOptions& 
   stats_.page_bytes = page_bytes_;
   stats_.finished = {{"stop", 0}, {"length", 0}, {"abort", 0}, {"error", 0}};
   published_ = stats_;
+  if (!loaded.model.spec().causal) options_.disk_cache = nullptr;  // its texts do not continue others
+  constexpr std::uint64_t kPartThatWaits = 4;
+  if (options_.disk_cache) {
+    options_.disk_cache->attach(state_identity(loaded, root_), root_, options.cache_bytes / kPartThatWaits);
+  }
 }
 
 std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> Scheduler::submit(std::vector<Submission> submissions) {
@@ -174,6 +180,7 @@ SchedulerStats Scheduler::stats() const {
   const std::lock_guard lock(mutex_);
   SchedulerStats stats = published_;
   stats.waiting = waiting_.size();
+  if (options_.disk_cache) stats.disk = options_.disk_cache->stats();  // of now: files are written after a step
   return stats;
 }
 
@@ -187,6 +194,10 @@ void Scheduler::run() {
         loaded_.model.check_files();  // without its files the model cannot run: the server ends
       }
     }
+    std::unique_lock lock(mutex_);
+    const bool stopped = stopping_;
+    lock.unlock();
+    if (!stopped) write_texts();
   } catch (...) {
     end();
     throw;
@@ -201,14 +212,17 @@ void Scheduler::turn() {
   do {
     schedule_tokens();
   } while (!make_room());
-  if (!scheduled_.empty()) step();
+  if (!scheduled_.empty()) {
+    step();
+  } else if (options_.disk_cache) {
+    options_.disk_cache->wait();
+  }
   remove_ended();
   publish();
 }
 
 void Scheduler::fail_running(const std::string& message) {
-  while (prefix_cache_.drop_oldest()) {
-  }
+  drop_all_texts();
   for (const RequestPtr& request : running_) {
     request->drop_pages();
     if (!request->ended()) fail(*request, Failure::kError, message);
@@ -364,6 +378,7 @@ void Scheduler::schedule_prompts(std::size_t budget) {
       if (!choice.sequence) {
         if (begins_like_another(*request, choice)) continue;
         try {
+          if (reads_from_disk(*request, choice)) continue;
           begin(*request, choice);
         } catch (const std::exception& error) {  // no memory for it
           choice.sequence.reset();
@@ -387,6 +402,43 @@ bool Scheduler::begins_like_another(const RunningRequest& request, const Choice&
     return scheduled.choice->generated == 0 && scheduled.request->request.salt == request.request.salt &&
            common_length(scheduled.choice->tokens, choice.tokens) >= cached + kPageTokens;
   });
+}
+
+/// Returns whether the beginning of the prompt is being read from disk into the prefix cache.
+bool Scheduler::reads_from_disk(const RunningRequest& request, const Choice& choice) {
+  if (!options_.disk_cache || request.reads_whole(choice)) return false;
+  return options_.disk_cache->bring_back(choice.tokens, request.request.salt, prefix_cache_);
+}
+
+/// Stores the state of a text in the prefix cache, and on disk while it is still in memory: then its pages can be
+/// dropped at any time.
+void Scheduler::store(std::span<const int> tokens, const std::string& salt, const model::SequenceState& state) {
+  prefix_cache_.insert(tokens, salt, state);
+  if (options_.disk_cache) options_.disk_cache->save(tokens, salt, state);
+}
+
+/// Removes the least recently used text from the prefix cache. Parts of it that are not on disk, because the disk was
+/// too slow, get another chance.
+bool Scheduler::drop_oldest_text() {
+  if (!options_.disk_cache) return prefix_cache_.drop_oldest();
+  const std::optional<PrefixCache::Text> text = prefix_cache_.take_oldest();
+  if (text) options_.disk_cache->save(text->tokens, text->salt, text->state);
+  return text.has_value();
+}
+
+/// Drops all cached states after a failure, also those that wait to be written.
+void Scheduler::drop_all_texts() {
+  while (prefix_cache_.drop_oldest()) {
+  }
+  if (options_.disk_cache) options_.disk_cache->give_up();
+}
+
+void Scheduler::write_texts() {
+  if (!options_.disk_cache) return;
+  while (const std::optional<PrefixCache::Text> text = prefix_cache_.take_oldest()) {
+    while (!options_.disk_cache->save(text->tokens, text->salt, text->state)) options_.disk_cache->flush();
+  }
+  options_.disk_cache->flush();
 }
 
 /// Takes the beginning of the prompt from the cache if possible. A prompt that is scored is read completely.
@@ -422,10 +474,11 @@ bool Scheduler::make_room() {
   const auto fits = [&] {
     const std::uint64_t drafts = draft_model_ ? draft_model_->cache_bytes() : 0;
     const std::uint64_t used = root_.cache().pool().bytes_in_use() + mixer_bytes_in_use() + drafts;
-    return used + bytes_of_step() <= options_.cache_bytes;
+    const std::uint64_t loading = options_.disk_cache ? options_.disk_cache->loading_bytes() : 0;
+    return used + loading + bytes_of_step() <= options_.cache_bytes;
   };
   while (!fits()) {
-    if (prefix_cache_.drop_oldest()) continue;
+    if (drop_oldest_text() || (options_.disk_cache && options_.disk_cache->give_up())) continue;
     drop_drafts();
     return fits() || !preempt_last();
   }
@@ -478,8 +531,7 @@ void Scheduler::step() {
     if (speculation_) speculation_->measure_step(rows, seconds);
   } catch (const std::exception& error) {
     // The contents of the sequences are unknown after a failure.
-    while (prefix_cache_.drop_oldest()) {
-    }
+    drop_all_texts();
     for (const ScheduledTokens& scheduled : scheduled_) {
       scheduled.request->drop_pages();
       if (!scheduled.request->failed) fail(*scheduled.request, Failure::kError, error.what());
@@ -544,7 +596,7 @@ std::vector<Scheduler::ChosenToken> Scheduler::choose_tokens(const ScheduledToke
 void Scheduler::end_prompt(const ScheduledTokens& scheduled) {
   RunningRequest& request = *scheduled.request;
   if (loaded_.model.spec().causal) {
-    prefix_cache_.insert(scheduled.choice->tokens, request.request.salt, scheduled.choice->sequence->state());
+    store(scheduled.choice->tokens, request.request.salt, scheduled.choice->sequence->state());
     scheduled.choice->shares_last_page = true;
   }
   if (scheduled.embeds()) {
@@ -594,7 +646,7 @@ void Scheduler::end_choice(RunningRequest& request, Choice& choice, GenerateResu
   std::vector<ReplyPart> parts = choice.output.take_parts();
   if (!parts.empty()) request.listener->on_token(index, std::move(parts), nullptr);
   if (loaded_.model.spec().causal) {
-    prefix_cache_.insert(std::span(choice.tokens).first(choice.run()), request.request.salt, choice.sequence->state());
+    store(std::span(choice.tokens).first(choice.run()), request.request.salt, choice.sequence->state());
   }
   choice.sequence.reset();
   choice.draft_sequence.reset();

@@ -22,6 +22,7 @@
 #include "engine/draft_model.h"
 #include "engine/loaded_model.h"
 #include "engine/speculation.h"
+#include "serve/scheduler/disk_cache.h"
 #include "serve/scheduler/fair_queue.h"
 #include "serve/scheduler/prefix_cache.h"
 #include "serve/scheduler/prompt_pace.h"
@@ -46,6 +47,8 @@ struct SchedulerOptions {
   double target_itl = 0.150;                   ///< seconds between two tokens of a text while prompts are read
   std::size_t draft_tokens = 8;                ///< most tokens that are drafted for a text at once; 0: none
   const engine::LoadedModel* draft = nullptr;  ///< drafts tokens and outlives the scheduler; null: none
+  /// Keeps beginnings of texts on disk, too. Not attached, and not used by another scheduler; null: none.
+  std::shared_ptr<DiskCache> disk_cache = nullptr;
 };
 
 /// Why a request was not accepted: the server is full, or shutting down.
@@ -72,6 +75,10 @@ class Scheduler {
 
   /// Runs on the engine's thread until drain() and the last request's end, or until stop().
   void run();
+
+  /// Moves the texts of the prefix cache to disk, if there is such a cache. No request may be running; the engine's
+  /// thread. run() does so after drain().
+  void write_texts();
 
   /// Any thread. Throws Error for options that are out of range; tokens and lengths must have been checked. The
   /// requests are accepted together or not at all, and take one slot of the waiting queue. A request with many choices
@@ -125,7 +132,11 @@ class Scheduler {
   void draft();
   void drop_drafts();
   bool begins_like_another(const RunningRequest& request, const Choice& choice) const;
+  bool reads_from_disk(const RunningRequest& request, const Choice& choice);
   void begin(RunningRequest& request, Choice& choice);
+  void store(std::span<const int> tokens, const std::string& salt, const model::SequenceState& state);
+  bool drop_oldest_text();
+  void drop_all_texts();
   bool make_room();
   std::uint64_t bytes_of_step() const;
   bool preempt_last();

@@ -73,6 +73,18 @@ std::string metrics_text(const SchedulerStats& stats, const RequestStats& reques
                stats.prefix_queries);
   writer.write("prefix_cache_hits_total", "counter", "Tokens of prompts that were found in the prefix cache.",
                stats.prefix_hits);
+  if (stats.disk.used) {
+    writer.write("disk_cache_bytes", "gauge", "Bytes in the directory of the prefix cache.", stats.disk.bytes);
+    writer.write("disk_cache_files", "gauge", "Files in the directory of the prefix cache.", stats.disk.files);
+    writer.write("disk_cache_hits_total", "counter", "Tokens of prompts that came back from the directory.",
+                 stats.disk.hits);
+    writer.write("disk_cache_read_bytes_total", "counter", "Bytes that were read from the directory.",
+                 stats.disk.read_bytes);
+    writer.write("disk_cache_written_bytes_total", "counter", "Bytes that were written to the directory.",
+                 stats.disk.written_bytes);
+    writer.write("disk_cache_unreadable_total", "counter", "Files of the directory that were damaged.",
+                 stats.disk.unreadable);
+  }
   writer.write("num_preemptions_total", "counter", "Requests that were preempted and began again.", stats.preemptions);
   writer.write("prompt_tokens_total", "counter", "Tokens of prompts that were read.", stats.prompt_tokens);
   writer.write("generation_tokens_total", "counter", "Tokens that were generated.", stats.generated_tokens);

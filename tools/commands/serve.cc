@@ -25,6 +25,7 @@ struct ServeFlags {
   std::filesystem::path model;
   ServeOptions options;
   std::string cache_memory;
+  std::string cache_disk;
   std::string request_memory = "512MB";
   ModelFlags model_flags;
   std::filesystem::path chat_template;
@@ -52,6 +53,10 @@ int run_serve(ServeFlags& flags) {
   }
   const std::string memory_flag = "--cache-memory";
   if (!flags.cache_memory.empty()) flags.options.cache_bytes = parse_bytes(memory_flag, flags.cache_memory);
+  if (!flags.cache_disk.empty()) {
+    if (flags.options.cache_directory.empty()) throw UsageError("--cache-disk needs --cache-dir");
+    flags.options.cache_disk_bytes = parse_bytes("--cache-disk", flags.cache_disk);
+  }
   flags.options.request_bytes = parse_bytes("--request-memory", flags.request_memory);
   flags.options.model = model_options(flags.model_flags, compute_options(flags.job), flags.job.quiet);
   flags.options.model.context = flags.context;
@@ -89,6 +94,14 @@ void add_limit_flags(CLI::App& command, ServeFlags& flags) {
   ServeOptions& options = flags.options;
   command
       .add_option("--cache-memory", flags.cache_memory, "Memory for the cache of all texts [half of the free memory]")
+      ->type_name("SIZE");
+  command
+      .add_option("--cache-dir", options.cache_directory,
+                  "Directory for beginnings of texts, which are then not read again after a restart")
+      ->type_name("DIR");
+  command
+      .add_option("--cache-disk", flags.cache_disk,
+                  "Most bytes of --cache-dir; files that were not used for longest are removed [20GB]")
       ->type_name("SIZE");
   add_context_flag(command, flags.context);
   add_model_flags(command, flags.model_flags);
