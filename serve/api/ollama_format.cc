@@ -287,6 +287,7 @@ std::string OllamaFormat::write_piece(const AnswerPiece& piece) {
   };
   for (const ReplyPart& part : piece.parts) {
     const bool continues = part.kind == ReplyKind::kToolArguments;
+    if (part.kind == ReplyKind::kBrokenCall) parts_.clear();  // its text takes its place
     if (!continues) send_waiting();
     if (continues || part.kind == ReplyKind::kToolName) {
       parts_.push_back(part);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ballast/error.h"
+#include "engine/sampling.h"
 #include "kernels/attention/key_value_pages.h"
 #include "kernels/clock.h"
 #include "kernels/machine.h"
@@ -455,6 +456,8 @@ void Scheduler::choose(std::span<const ScheduledTokens> all_scheduled) {
       if (failures[i]) std::rethrow_exception(failures[i]);
       if (all_scheduled[i].choice->generated == 0) end_prompt(all_scheduled[i]);
       take(all_scheduled[i], tokens[i]);
+    } catch (const engine::NoTokenError& error) {
+      fail(request, Failure::kNoToken, error.what());
     } catch (const std::exception& error) {
       fail(request, Failure::kError, error.what());
     }

@@ -146,8 +146,7 @@ void PromptEncoder::set_chat_prompt(ChatRequest& asked) const {
   } else {
     asked.generation.options.constraint = asked.answer.constraint;
   }
-  const bool has_tools = !asked.conversation.tools.empty();
-  compile(asked.generation.options.constraint, has_tools && !asked.answer.constraint ? "tools" : asked.answer.field);
+  compile(asked.generation.options.constraint, constraint_field(asked));
 }
 
 /// Returns the format of the reply: that in which tools are described, if the chat template does not describe them.
@@ -164,7 +163,7 @@ void PromptEncoder::set_reply(const text::ChatPrompt& prompt, ChatRequest& asked
   try {
     generation.options.constraint = reply_constraint(asked, tools);
   } catch (const Error& error) {
-    throw ApiError(400, error.what(), asked.answer.constraint ? asked.answer.field : "tools");
+    throw ApiError(400, error.what(), constraint_field(asked));
   }
 }
 

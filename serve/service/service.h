@@ -132,7 +132,7 @@ class Service {
   void answer_chat(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand,
                    ChatRequest asked, const MakeFormat& make_format);
   void answer_prompt(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand,
-                     GenerationRequest generation, const AnswerLimit& limit, bool stream,
+                     GenerationRequest generation, const AnswerLimit& limit, const AnswerShape& shape,
                      std::unique_ptr<AnswerFormat> format);
   void submit(HttpExchange& exchange, ModelAnswer& answer, std::vector<GenerationRequest> requests, std::size_t bytes);
 

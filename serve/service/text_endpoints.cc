@@ -36,22 +36,24 @@ void start(ModelAnswer& answer, const std::vector<std::shared_ptr<Ticket>>& tick
   }
 }
 
-AnswerShape shape_of(const GenerationRequest& generation, bool stream) {
+AnswerShape shape_of(const GenerationRequest& generation, bool stream, const std::string& constraint_field) {
   return {.stream = stream,
           .choices = generation.choices,
           .logprobs = generation.options.logprobs,
-          .show_special_tokens = generation.options.show_special_tokens};
+          .show_special_tokens = generation.options.show_special_tokens,
+          .constraint_field = constraint_field};
 }
 
 AnswerShape shape_of(const ChatRequest& asked) {
-  AnswerShape shape = shape_of(asked.generation, asked.delivery.stream);
+  AnswerShape shape = shape_of(asked.generation, asked.delivery.stream, constraint_field(asked));
   shape.prompt_logprobs = asked.prompt_logprobs;
   shape.shows_thinking = asked.shows_thinking;
+  shape.repeats_answer = asked.repeats_answer;
   return shape;
 }
 
 AnswerShape shape_of(const CompletionRequest& asked) {
-  AnswerShape shape = shape_of(asked.generation, asked.delivery.stream);
+  AnswerShape shape = shape_of(asked.generation, asked.delivery.stream, asked.constraint_field);
   shape.echo = asked.echo;
   shape.prompts = asked.prompts.size();
   shape.prompt_logprobs = asked.prompt_logprobs;
@@ -175,7 +177,8 @@ void Service::respond(const std::shared_ptr<HttpExchange>& exchange, const std::
     hold(*exchange, body_bytes(exchange->request().body, kTextCopies) + body_bytes(found->messages, kTextCopies));
     earlier = nlohmann::ordered_json::parse(found->messages);
   }
-  ResponsesRequest asked = read_responses_request(fields, prompt_encoder().facts(), options_.model_name, earlier);
+  const PromptEncoder encoder = prompt_encoder();
+  ResponsesRequest asked = read_responses_request(fields, encoder.facts(), options_.model_name, earlier);
   const auto keep = [this, user, stored = asked.is_stored, messages = std::move(asked.messages)](
                         const nlohmann::ordered_json& response, const nlohmann::ordered_json& message) {
     if (!stored) return;
@@ -184,8 +187,9 @@ void Service::respond(const std::shared_ptr<HttpExchange>& exchange, const std::
     responses_.add(response["id"].get<std::string>(),
                    {.user = user, .response = json_text(response), .messages = json_text(conversation)});
   };
+  const text::Tokenizer* tokenizer = asked.chat.generation.options.logprobs ? &encoder.tokenizer() : nullptr;
   answer_chat(exchange, strand, std::move(asked.chat), [&](std::size_t /*prompt_tokens*/) {
-    return std::make_unique<ResponsesFormat>(std::move(asked.head), keep);
+    return std::make_unique<ResponsesFormat>(std::move(asked.head), keep, tokenizer);
   });
 }
 
@@ -232,7 +236,8 @@ void Service::ollama_generate(const std::shared_ptr<HttpExchange>& exchange, con
   } else {
     chat.generation.prompt = encoder.encode(*asked->raw, {}, kNoUsualLimit);
   }
-  answer_prompt(exchange, strand, std::move(chat.generation), chat.limit, chat.delivery.stream, std::move(format));
+  const AnswerShape shape = shape_of(chat.generation, chat.delivery.stream, chat.answer.field);
+  answer_prompt(exchange, strand, std::move(chat.generation), chat.limit, shape, std::move(format));
 }
 
 void Service::infill(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
@@ -244,17 +249,17 @@ void Service::infill(const std::shared_ptr<HttpExchange>& exchange, const std::s
                             asked.generation);
   encoder.compile(asked.generation.options.constraint, asked.constraint_field);
   auto format = std::make_unique<InfillFormat>(options_.model_name, asked.generation.prompt.size());
-  answer_prompt(exchange, strand, std::move(asked.generation), asked.limit, asked.stream, std::move(format));
+  const AnswerShape shape = shape_of(asked.generation, asked.stream, asked.constraint_field);
+  answer_prompt(exchange, strand, std::move(asked.generation), asked.limit, shape, std::move(format));
 }
 
 /// Answers one prompt that is not a conversation.
 void Service::answer_prompt(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand,
-                            GenerationRequest generation, const AnswerLimit& limit, bool stream,
+                            GenerationRequest generation, const AnswerLimit& limit, const AnswerShape& shape,
                             std::unique_ptr<AnswerFormat> format) {
   const PromptEncoder encoder = prompt_encoder();
   set_user(generation, exchange->request());
   encoder.check_lengths(generation, limit, kNoUsualLimit, false);
-  const AnswerShape shape = shape_of(generation, stream);
   const std::size_t bytes = generation_bytes(std::span(&generation, 1), shape);
   hold(*exchange, body_bytes(exchange->request().body, kTextCopies) + bytes);
   const auto answer = std::make_shared<TextAnswer>(exchange, strand, std::move(format), encoder.tokenizer(), shape);

@@ -200,9 +200,14 @@ struct ConstraintCompiler::State {
       const std::size_t bytes = compiled.MemorySizeBytes();
       std::shared_ptr<const LengthRules> lengths;
       if (!grammar.lengths.empty()) lengths = std::make_shared<const LengthRules>(std::move(grammar.lengths));
-      return std::make_shared<const CompiledConstraint>(
+      const auto result = std::make_shared<const CompiledConstraint>(
           std::make_shared<const CompiledConstraint::Grammar>(compiled, vocabulary, std::move(lengths), string_tokens),
           bytes);
+      ConstraintMatcher beginning(result, {});
+      if (!beginning.complete() && std::ranges::all_of(beginning.allowed(), [](std::uint32_t word) { return word == 0; })) {
+        throw Error(constraint_name(constraint.kind), "the model's vocabulary has no token that begins such a text");
+      }
+      return result;
     } catch (const Error&) {
       throw;
     } catch (const std::bad_alloc&) {
