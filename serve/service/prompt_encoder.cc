@@ -172,24 +172,21 @@ Constraint PromptEncoder::reply_constraint(const ChatRequest& asked,
                                            const std::vector<text::OfferedTool>& tools) const {
   const text::ReplyParser& parser = asked.generation.reply;
   Constraint answer = asked.answer.constraint;
+  nlohmann::ordered_json ending_thinking;
   if (!tools.empty()) {
     const nlohmann::ordered_json own = answer ? text::constraint_format(answer) : nlohmann::ordered_json();
     const text::ToolConstraint calls =
-        text::tool_constraint(parser.format(), tokenizer(), tools, asked.tools.choice, own);
+        text::tool_constraint(parser.format(), tokenizer(), tools, asked.tools.choice, own, asked.thinking_tokens);
     if (!calls.format.is_null()) {
       const nlohmann::ordered_json tag = {{"type", "structural_tag"}, {"format", calls.format}};
       answer = {.kind = Constraint::Kind::kStructuralTag, .text = tag.dump()};
-      if (calls.has_thinking) {
-        if (asked.thinking_tokens) {
-          throw Error("the model's thinking can't be limited where it calls tools: leave the budget out");
-        }
-        return answer;
-      }
+      if (calls.has_thinking) return answer;
+      ending_thinking = calls.ending_thinking;
     }
   }
   std::optional<std::size_t> thinking_tokens = asked.thinking_tokens;
   if (answer && asked.conversation.arguments.value("enable_thinking", true) == false) thinking_tokens = 0;
-  return text::constrain_reply(answer, parser.format(), parser.state(), tokenizer(), thinking_tokens);
+  return text::constrain_reply(answer, parser.format(), parser.state(), tokenizer(), thinking_tokens, ending_thinking);
 }
 
 std::vector<int> PromptEncoder::count(const text::Conversation& conversation) const {

@@ -18,6 +18,8 @@
 #include "text/constraint/constraint_grammar.h"
 #include "text/constraint/json_schema_grammar.h"
 #include "text/constraint/reply_constraint.h"
+#include "text/reply/offered_tool.h"
+#include "text/reply/tool_constraint.h"
 #include "text/tokenizer.h"
 #include "tiny_tokenizer.h"
 
@@ -367,6 +369,19 @@ TEST_CASE("bad grammars and tags are errors of one line" * doctest::skip(!has_co
   CHECK(grammar("root ::= \"a").find('\n') == std::string::npos);
 }
 
+TEST_CASE("a constraint whose texts no token begins is refused" * doctest::skip(!has_constraints())) {
+  const auto tokenizer = test::make_tiny_tokenizer();
+  // The first 60 tokens have no small letters.
+  ConstraintCompiler compiler(*tokenizer, 60, kCacheBytes);
+  const auto error_of = [&](const Constraint& constraint) {
+    return error_message([&] { compiler.compile(constraint); });
+  };
+  CHECK(error_of({.kind = Kind::kChoice, .choices = {"abc", "xyz"}}) ==
+        "choice: the model's vocabulary has no token that begins such a text");
+  CHECK(error_of({.kind = Kind::kChoice, .choices = {"abc", "0"}}).empty());
+  CHECK(error_of({.kind = Kind::kRegex, .text = "(abc)?"}).empty());  // the empty text
+}
+
 TEST_CASE("compiled constraints are kept within the cache's bytes" * doctest::skip(!has_constraints())) {
   const auto tokenizer = test::make_tiny_tokenizer(test::tiny_tokenizer_json(), {{"eos_token", "<|end|>"}});
   constexpr std::size_t kBytes = 200'000;
@@ -418,6 +433,53 @@ TEST_CASE("a reply may think before its constrained answer, as its format writes
   CHECK(allows("mistral", kThinking, "any[/THINK]no"));
   CHECK_FALSE(allows("mistral", kThinking, "any[/THINK]any"));
   CHECK(allows("none", kBegin, "no"));
+}
+
+TEST_CASE("thinking of a limited number of tokens may come before calls, and calls of Kimi end it" *
+          doctest::skip(!has_constraints())) {
+  json data = test::tiny_tokenizer_json();
+  int id = 262;
+  for (const char* mark : {"<|channel|>", "<|message|>", "<|start|>", "<|tool_calls_section_begin|>",
+                           "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>",
+                           "<|tool_calls_section_end|>"}) {
+    data["added_tokens"].push_back({{"id", id++}, {"content", mark}, {"special", true}, {"normalized", false}});
+  }
+  Fixture fixture;
+  fixture.tokenizer = test::make_tiny_tokenizer(data, {{"eos_token", "<|return|>"}});
+  ConstraintCompiler compiler(*fixture.tokenizer, 300, kCacheBytes);
+  const std::vector<OfferedTool> tools = read_tools(parse_tools(
+      R"([{"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}}])"));
+  const auto allows = [&](std::string_view name, ToolChoice::Kind kind, std::size_t budget, std::string_view text) {
+    const ReplyFormat& format = find_reply_format(*fixture.tokenizer, name);
+    const ToolConstraint calls = tool_constraint(format, *fixture.tokenizer, tools, {.kind = kind}, nullptr, budget);
+    Constraint whole = {.kind = Kind::kStructuralTag,
+                        .text = nlohmann::ordered_json{{"type", "structural_tag"}, {"format", calls.format}}.dump()};
+    if (!calls.has_thinking) {
+      whole = constrain_reply(whole, format, ReplyState::kThinking, *fixture.tokenizer, budget, calls.ending_thinking);
+    }
+    return fixture.allows(ConstraintMatcher(compiler.compile(whole), {kEndOfReply}), text);
+  };
+  using enum ToolChoice::Kind;
+  const std::string call = "<|channel|>commentary to=functions.add <|constrain|>json<|message|>{\"a\": 1}";
+  const auto think = [](std::string_view text) {
+    return "<|channel|>analysis<|message|>" + std::string(text) + "<|end|><|start|>assistant";
+  };
+  CHECK(allows("harmony", kRequired, 3, call));
+  CHECK(allows("harmony", kRequired, 3, think("abc") + call));
+  CHECK_FALSE(allows("harmony", kRequired, 3, think("abcd") + call));
+  CHECK_FALSE(allows("harmony", kRequired, 3, think("a") + think("b") + call));
+
+  const std::string section =
+      "<|tool_calls_section_begin|><|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>{\"a\": 1}"
+      "<|tool_call_end|><|tool_calls_section_end|>";
+  for (const ToolChoice::Kind kind : {kAuto, kRequired}) {
+    CHECK(allows("kimi", kind, 3, "abc" + section));
+    CHECK(allows("kimi", kind, 3, "abc</think>" + section));
+    CHECK_FALSE(allows("kimi", kind, 3, "abcd" + section));
+    CHECK_FALSE(allows("kimi", kind, 3, "<|tool_calls_section_begin|>"));
+  }
+  CHECK(allows("kimi", kAuto, 3, "</think>yes"));
+  CHECK_FALSE(allows("kimi", kRequired, 3, "</think>yes"));
 }
 
 }  // namespace
