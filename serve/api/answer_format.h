@@ -18,7 +18,7 @@ namespace ballast::serve {
 struct AnswerPiece {
   std::size_t choice = 0;
   std::span<const ReplyPart> parts{};
-  std::span<const GeneratedToken> tokens{};         ///< with log-probabilities only
+  std::span<const GeneratedToken> tokens{};  ///< with log-probabilities only
   /// How many of the tokens belong to each part. Those that are left come before the first part: they belong to the
   /// last part of earlier pieces.
   std::span<const std::size_t> part_tokens{};

@@ -71,8 +71,8 @@ std::string_view member_text(std::string_view object, std::string_view name) {
     const std::string_view written = object.substr(key, key_end - key);
     const std::size_t begin = object.find_first_not_of(" \t\r\n", object.find(':', key_end) + 1);
     const std::size_t end = end_of_value(object, begin);
-    const bool is_it = written.contains('\\') ? nlohmann::json::parse(written) == name
-                                              : written.substr(1, written.size() - 2) == name;
+    const bool is_it =
+        written.contains('\\') ? nlohmann::json::parse(written) == name : written.substr(1, written.size() - 2) == name;
     if (is_it) return object.substr(begin, end - begin);
     key = end;
   }

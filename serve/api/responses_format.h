@@ -54,13 +54,13 @@ class ResponsesFormat : public AnswerFormat {
   nlohmann::ordered_json response_;
   OnDone on_done_;
   const text::Tokenizer* tokenizer_;
-  nlohmann::ordered_json message_;  ///< the answer as a message
-  nlohmann::ordered_json item_;     ///< the open item; null: none
-  std::string text_;                ///< of the open item
+  nlohmann::ordered_json message_;                                     ///< the answer as a message
+  nlohmann::ordered_json item_;                                        ///< the open item; null: none
+  std::string text_;                                                   ///< of the open item
   nlohmann::ordered_json logprobs_ = nlohmann::ordered_json::array();  ///< of the open item's tokens
-  std::optional<ReplyKind> kind_;   ///< of the open item
-  std::size_t items_ = 0;           ///< that are closed, calls that turned out to be none included
-  bool ends_early_ = false;         ///< at the limit of its tokens
+  std::optional<ReplyKind> kind_;                                      ///< of the open item
+  std::size_t items_ = 0;    ///< that are closed, calls that turned out to be none included
+  bool ends_early_ = false;  ///< at the limit of its tokens
   std::uint64_t events_ = 0;
 };
 

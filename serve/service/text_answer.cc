@@ -155,7 +155,8 @@ void TextAnswer::failed(Failure failure, const std::string& message) {
   cancel_all(tickets_);
   if (failure == Failure::kNoToken) {
     const std::string& field = shape_.constraint_field;
-    return send_failure(*exchange_, ApiError(400, field.empty() ? message : files::concat(field, ": ", message), field));
+    return send_failure(*exchange_,
+                        ApiError(400, field.empty() ? message : files::concat(field, ": ", message), field));
   }
   send_failure(*exchange_, ApiError(failure == Failure::kError ? 500 : 503, message));
 }

@@ -37,7 +37,7 @@ class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextA
 
   struct Choice {
     // In a stream, what was not sent yet.
-    CountedParts reply{};  ///< tokens are counted only with log-probabilities
+    CountedParts reply{};                     ///< tokens are counted only with log-probabilities
     std::vector<GeneratedToken> tokens{};     ///< only with log-probabilities
     std::vector<std::size_t> text_offsets{};  ///< the beginning of each token, in code points
     std::size_t decoded = 0;                  ///< code points of the tokens

@@ -182,7 +182,8 @@ TEST_CASE("a response has the log-probabilities of its text's tokens, in a strea
   const std::vector<std::size_t> one = {1};
   std::string text = streamed.begin_stream(1);
   text += streamed.write_piece({.parts = pieces.first(1), .tokens = all.first(1), .part_tokens = one});
-  text += streamed.write_piece({.parts = pieces.last(1), .tokens = all.subspan(1, 3), .part_tokens = std::vector<std::size_t>{2}});
+  text += streamed.write_piece(
+      {.parts = pieces.last(1), .tokens = all.subspan(1, 3), .part_tokens = std::vector<std::size_t>{2}});
   text += streamed.write_piece({.tokens = all.last(1), .end = kStopped});
   text += streamed.end_stream(kUsage);
   const std::vector<Json> events = parse_events(text);

@@ -53,7 +53,8 @@ TEST_CASE("a field keeps the order of its members, wherever it is in the body an
   const auto ordered = [](const std::string& body, const char* field) {
     return RequestFields(body).ordered(field).dump();
   };
-  const std::string body = R"( { "a\"}" : [1, {"x": "}]\\"}] ,"n":-1.5e3,"t" : "{\"z\": 1,", "e":{},"b":{"y":1,"a":{"q":null,"p":[]}} ,"last":true } )";
+  const std::string body =
+      R"( { "a\"}" : [1, {"x": "}]\\"}] ,"n":-1.5e3,"t" : "{\"z\": 1,", "e":{},"b":{"y":1,"a":{"q":null,"p":[]}} ,"last":true } )";
   CHECK(ordered(body, "b") == R"({"y":1,"a":{"q":null,"p":[]}})");
   CHECK(ordered(body, "a\"}") == R"([1,{"x":"}]\\"}])");
   CHECK(ordered(body, "n") == "-1500.0");

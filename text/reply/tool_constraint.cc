@@ -62,11 +62,11 @@ class ConstraintWriter {
   }
 
   /// Returns one call or several, and nothing else.
-  ordered_json calls() const { return calls_after(expression("\\n{0,2}")); }
+  ordered_json calls() const { return calls_after({expression("\\n{0,2}")}); }
 
   /// Returns calls that may end the thinking, whose last white space is thinking; null if none may.
   ordered_json calls_ending_thinking() const {
-    return syntax_.ends_thinking ? calls_after(constant("")) : ordered_json(nullptr);
+    return syntax_.ends_thinking ? calls_after({}) : ordered_json(nullptr);
   }
 
   /// Returns text with any number of calls in it.
@@ -80,8 +80,7 @@ class ConstraintWriter {
   }
 
   /// Returns harmony's messages: thinking, then a call or what `answer` says.
-  ordered_json messages(bool may_answer, const ordered_json& answer,
-                        std::optional<std::size_t> thinking_tokens) const {
+  ordered_json messages(bool may_answer, const ordered_json& answer, std::optional<std::size_t> thinking_tokens) const {
     ordered_json thought = any_text({});
     if (thinking_tokens) thought["max_tokens"] = *thinking_tokens;
     const ordered_json thinking =
@@ -101,9 +100,9 @@ class ConstraintWriter {
   }
 
  private:
-  ordered_json calls_after(ordered_json space) const {
+  ordered_json calls_after(Nodes space) const {
     const ordered_json one = sequence(text(syntax_.open) + section());
-    const ordered_json first = sequence({std::move(space), one});
+    const ordered_json first = sequence(std::move(space) + Nodes{one});
     if (!choice_.parallel || repeats_in_section() || syntax_.open_is_call) return first;
     return sequence({first, any_number_of(sequence({maybe(constant("\n")), one}))});
   }
