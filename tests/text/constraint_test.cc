@@ -337,10 +337,14 @@ TEST_CASE("constraints that would take much time or memory are refused or bounde
   // Counts do not unroll.
   CHECK(fixture.allows_schema(R"({"type": "array", "items": {"const": 1}, "maxItems": 1000000000})", "[1,1]"));
   CHECK(fixture.allows_schema(R"({"type": "string", "maxLength": 1000000000})", R"("ab")"));
-  // In a structural tag each length is a state.
+  // In arguments that are not JSON each length is a state.
   const std::string tag =
-      R"({"format": {"type": "json_schema", "json_schema": {"type": "string", "maxLength": 1000}}})";
+      R"({"format": {"type": "json_schema", "style": "qwen_xml", "json_schema": {"type": "object", "properties":
+         {"a": {"type": "string", "maxLength": 1000}}}}})";
   CHECK(fixture.error_of({.kind = Kind::kStructuralTag, .text = tag}) == Contains("`maxLength` above 64"));
+  std::string values;
+  for (int i = 0; i < 20'000; ++i) values += (i == 0 ? "\"v" : ", \"v") + std::to_string(i) + "\"";
+  CHECK(fixture.allows_schema(R"({"enum": [)" + values + "]}", R"("v19999")"));
   // Combinations of alternatives would be exponential.
   std::string all_of;
   for (int i = 0; i < 40; ++i) {
@@ -458,7 +462,9 @@ TEST_CASE("lengths of strings hold within structural tags, in calls and after th
   };
   for (const Constraint& constraint : {tag, whole}) {
     const std::string before = constraint.text == tag.text ? "" : "say \"abcdefg\" {\"name\": \"abcd\"}</think>";
-    const auto allows = [&](const std::string& text) { return fixture.allows(fixture.matcher(constraint), before + text); };
+    const auto allows = [&](const std::string& text) {
+      return fixture.allows(fixture.matcher(constraint), before + text);
+    };
     CHECK(allows(call("shorter", "abc")));
     CHECK(allows(call("shorter", "")));
     CHECK_FALSE(allows(call("shorter", "abcd")));
@@ -514,7 +520,8 @@ TEST_CASE("masks and rolled back matchers agree with lengths in structural tags"
       const std::span<const std::uint32_t> mask = matcher.allowed();
       std::vector<int> allowed;
       for (int token = 0; token < 300; ++token) {
-        if ((mask[static_cast<std::size_t>(token) / 32] >> (static_cast<unsigned>(token) % 32) & 1U) != 0) allowed.push_back(token);
+        if ((mask[static_cast<std::size_t>(token) / 32] >> (static_cast<unsigned>(token) % 32) & 1U) != 0)
+          allowed.push_back(token);
       }
       REQUIRE_FALSE(allowed.empty());
       // Quotes are likelier, so that texts end.
@@ -569,7 +576,12 @@ TEST_CASE("thinking of a limited number of tokens may come before calls, and cal
     }
     ConstraintMatcher matcher(compiler.compile(whole), {end});
     const std::vector<int> ids = fixture.tokenizer->encode(text);
-    return std::ranges::all_of(ids, [&](int token) { return matcher.accept(token); }) && matcher.accept(end);
+    // Budgets are held by masks.
+    const auto accepts = [&](int token) {
+      const auto index = static_cast<std::size_t>(token);
+      return (matcher.allowed()[index / 32] >> (index % 32) & 1U) != 0 && matcher.accept(token);
+    };
+    return std::ranges::all_of(ids, accepts) && accepts(end);
   };
   using enum ToolChoice::Kind;
   const std::string call = "<|channel|>commentary to=functions.add <|constrain|>json<|message|>{\"a\": 1}";

@@ -379,7 +379,12 @@ struct ConstraintMatcher::State {
   }
 
   void check_lengths(const std::vector<std::uint32_t>& checked) {
-    filter(checked, [&](const std::string& text) { return position.lengths->allows(text); });
+    filter(checked, [&](const std::string& text) {
+      StringLengths after = *position.lengths;
+      after.push(text);
+      // After the end of this JSON another one may begin.
+      return !after.failed() && (!after.ended() || position_after(text).has_value());
+    });
   }
 
   /// Checks tokens in whose text JSON may begin and have a string. Before JSON there is fixed text, where few tokens

@@ -140,10 +140,4 @@ void StringLengths::push(std::string_view bytes) {
   }
 }
 
-bool StringLengths::allows(std::string_view bytes) const {
-  StringLengths after = *this;
-  after.push(bytes);
-  return !after.failed_;
-}
-
 }  // namespace ballast::text

@@ -49,9 +49,6 @@ class StringLengths {
   bool in_string() const { return in_string_; }
   bool in_escape() const { return string_.escape != 0; }
 
-  /// Returns whether bytes may follow: no string in them becomes too long, or ends too early.
-  bool allows(std::string_view bytes) const;
-
   /// Returns how many more characters the string may have, and whether it may not end yet.
   std::size_t room() const { return limits_->most - std::min(string_.count, limits_->most); }
   bool is_short() const { return string_.count < limits_->least; }

@@ -65,9 +65,7 @@ class ConstraintWriter {
   ordered_json calls() const { return calls_after({expression("\\n{0,2}")}); }
 
   /// Returns calls that may end the thinking, whose last white space is thinking; null if none may.
-  ordered_json calls_ending_thinking() const {
-    return syntax_.ends_thinking ? calls_after({}) : ordered_json(nullptr);
-  }
+  ordered_json calls_ending_thinking() const { return syntax_.ends_thinking ? calls_after({}) : ordered_json(nullptr); }
 
   /// Returns text with any number of calls in it.
   ordered_json text_with_calls() const {
