@@ -387,7 +387,7 @@ def ask_call(server: Server, api, seed: int, stream: bool) -> list:
 @kind
 def ask_cut_call(server: Server, api, seed: int, stream: bool) -> list:
     """A call that its limit cuts is text, and no call."""
-    reply = ask(server, api, Wish([question(seed)], seed, tokens=12, tools=True, required=True), stream)
+    reply = ask(server, api, Wish([question(seed)], seed, tokens=6, tools=True, required=True), stream)
     must(reply.cut and not reply.calls and reply.text + reply.thinking, "a call that is cut", reply)
     return reply.key()
 
