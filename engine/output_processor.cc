@@ -45,7 +45,11 @@ void OutputProcessor::see(std::span<const int> prompt) {
 }
 
 GeneratedToken OutputProcessor::next(std::span<const float> logits) {
-  const int token = sampler_.sample(logits, mask());
+  const std::span<const std::uint32_t> allowed = mask();
+  if (matcher_ && std::ranges::all_of(allowed, [](std::uint32_t word) { return word == 0; })) {
+    throw NoTokenError("constraint", "the model's vocabulary has no token that continues the text");
+  }
+  const int token = sampler_.sample(logits, allowed);
   last_ = token;
   stopped_ = ends_text(token);
   if (matcher_) advance(token);

@@ -36,7 +36,8 @@ class OutputProcessor {
   /// Counts the tokens of the prompt, for the penalties.
   void see(std::span<const int> prompt);
 
-  /// Samples the next token from a row of logits and processes it. Throws Error if the logits are not finite.
+  /// Samples the next token from a row of logits and processes it. Throws Error if the logits are not finite, and
+  /// NoTokenError.
   GeneratedToken next(std::span<const float> logits);
 
   /// Returns how many of the first tokens of a draft the constraint allows to come next.

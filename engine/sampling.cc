@@ -98,7 +98,7 @@ int Sampler::sample(std::span<const float> logits, std::span<const std::uint32_t
   if (adjusts() || !mask.empty()) logits = adjusted(logits, mask);
   const std::size_t likeliest = kernels::argmax(logits.data(), logits.size());
   if (logits[likeliest] == kForbidden) {
-    throw Error(
+    throw NoTokenError(
         "token",
         "none may be chosen: the constraint, the allowed tokens, the forbidden words and min_tokens exclude all");
   }

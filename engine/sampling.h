@@ -9,10 +9,18 @@
 #include <utility>
 #include <vector>
 
+#include "ballast/error.h"
 #include "ballast/generate.h"
 #include "engine/token_counts.h"
 
 namespace ballast::engine {
+
+/// The options of a text allow no token at a position: the constraint, the allowed tokens, the forbidden words and
+/// min_tokens exclude all, or the vocabulary cannot write what the constraint needs.
+class NoTokenError : public Error {
+ public:
+  using Error::Error;
+};
 
 /// Throws Error when logits are NaN or infinite.
 void require_finite(std::span<const float> logits);
@@ -35,8 +43,7 @@ class Sampler {
   void forbid_at_first(std::vector<int> tokens);
 
   /// Samples and records the next token. `mask` has a bit for each token that a constraint allows
-  /// (ConstraintMatcher::allowed()); empty: all. Throws Error if the logits are NaN or infinite, or if no token may be
-  /// chosen.
+  /// (ConstraintMatcher::allowed()); empty: all. Throws Error if the logits are NaN or infinite, and NoTokenError.
   int sample(std::span<const float> logits, std::span<const std::uint32_t> mask = {});
 
  private:

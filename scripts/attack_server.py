@@ -6,9 +6,11 @@
 
 Clients request streams repeatedly, first without attacks, then with them: clients that post 8 MB of one letter to
 /tokenize, small requests for huge answers, large bodies that never end, requests for more choices than run at once, endless
-TLS handshakes, and requests whose log lines are not read. Prints the longest gap between two events of a stream
+TLS handshakes, requests whose log lines are not read, new schemas, grammars and tools that take long to compile, responses
+that are stored, and all misuse of APIs that load_apis.py knows. Prints the longest gap between two events of a stream
 without and with the attacks, the server's memory, and the answers to each attack. Exit code 1 if a stream was lost or
-differs from that of the same request alone, if the longest gap has doubled, or if the server ended. The attackers run
+differs from that of the same request alone, if misuse was answered with 500 or a closed connection, if the longest gap has
+doubled, or if the server ended. The attackers run
 in a separate process with a low priority, to leave the processors to the server.
 """
 
@@ -17,6 +19,7 @@ import asyncio
 import collections
 import dataclasses
 import functools
+import itertools
 import json
 import multiprocessing
 import os
@@ -31,6 +34,8 @@ import sys
 import tempfile
 import time
 
+from load_apis import Misuse, misuses
+
 PATIENCE = 120  # seconds for an answer
 WORDS = ("time year people way day man thing woman life child world school state family student group country problem "
          "hand part place case week company system program question work government number night point home water").split()
@@ -40,6 +45,7 @@ WORDS = ("time year people way day man thing woman life child world school state
 class Target:
     port: int
     tls: bool
+    model: str
 
     @functools.cached_property
     def context(self) -> ssl.SSLContext | None:
@@ -54,8 +60,8 @@ class Target:
         return await asyncio.open_connection("127.0.0.1", self.port, ssl=self.context, limit=1 << 20)
 
 
-def request_bytes(path: str, body: bytes, length: int | None = None) -> bytes:
-    return (f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Type: application/json\r\n"
+def request_bytes(path: str, body: bytes, length: int | None = None, method: str = "POST") -> bytes:
+    return (f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body) if length is None else length}\r\n\r\n").encode() + body
 
 
@@ -267,8 +273,65 @@ async def log_lines(target: Target, answers: collections.Counter) -> None:
             await asyncio.sleep(1)
 
 
+async def ever_new(target: Target, answers: collections.Counter, path: str, make) -> None:
+    """Sends `make(number)` again and again, so that nothing is in a cache."""
+    for number in itertools.count():
+        answers[await post(target, request_bytes(path, json.dumps(make(number)).encode()))] += 1
+        await asyncio.sleep(0.05)
+
+
+def chat_with(**fields) -> dict:
+    return {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1} | fields
+
+
+async def schemas(target: Target, answers: collections.Counter) -> None:
+    def make(number: int) -> dict:
+        properties = {f"p{number}_{i}": {"type": "string", "maxLength": 40 + i} for i in range(300)}
+        return chat_with(guided_json={"type": "object", "properties": properties, "required": list(properties)})
+    await ever_new(target, answers, "/v1/chat/completions", make)
+
+
+async def grammars(target: Target, answers: collections.Counter) -> None:
+    await ever_new(target, answers, "/v1/completions",
+                   lambda number: {"prompt": "a", "max_tokens": 1, "guided_regex": f"[^x]{{1,100}}{number}[^y]{{1,100}}"})
+
+
+async def tools(target: Target, answers: collections.Counter) -> None:
+    def make(number: int) -> dict:
+        schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^[^a]{1,9}$"}}, "required": ["a"]}
+        return chat_with(tool_choice="required", tools=[
+            {"type": "function", "function": {"name": f"f{number}_{i}", "parameters": schema}} for i in range(8)])
+    await ever_new(target, answers, "/v1/chat/completions", make)
+
+
+async def stored(target: Target, answers: collections.Counter) -> None:
+    """Fills the memory of stored responses."""
+    await ever_new(target, answers, "/v1/responses", lambda number: {
+        "input": "a", "max_output_tokens": 1, "metadata": {"number": str(number), "text": "a" * 2_000_000}})
+
+
+async def misuse(target: Target, answers: collections.Counter) -> None:
+    async def one(each: Misuse) -> str:
+        body = b"" if each.body is None else each.body if isinstance(each.body, bytes) else json.dumps(each.body).encode()
+        status = await post(target, request_bytes(each.path, body, method=each.method))
+        fine = status in ("429", "503") or (status.isdigit() and int(status) in each.statuses)
+        return status if fine else f"{status} to {each.name}"
+
+    for each in itertools.cycle(misuses(target.model)):
+        answers[await one(each)] += 1
+        await asyncio.sleep(0.02)
+
+
+def wrong_answers(told: dict[str, dict[str, int]]) -> list[str]:
+    """Returns what no attack of APIs may be answered with."""
+    wrong = [f"misuse: {status}" for status in told.get("misuse", {}) if " to " in status]
+    for name in ("schemas", "grammars", "tools", "stored"):
+        wrong += [f"{name}: {status}" for status in told.get(name, {}) if status.startswith(("500", "closed"))]
+    return wrong
+
+
 ATTACKS = {"tokenize": tokenize, "scores": scores, "bodies": bodies, "choices": choices, "handshakes": handshakes,
-           "log": log_lines}
+           "log": log_lines, "schemas": schemas, "grammars": grammars, "tools": tools, "stored": stored, "misuse": misuse}
 
 
 def attack(target: Target, names: list[str], niceness: int, answers, started) -> None:
@@ -307,14 +370,13 @@ class Server:
         options += ["--cache-memory", arguments.cache_memory]
         self.process = subprocess.Popen([arguments.ballast, "serve", arguments.model, "--port", "0", *options],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        port = 0
-        while not port:
+        event = {}
+        while event.get("event") != "listening":
             line = self.process.stderr.readline()
             if not line:
                 sys.exit("attack_server: the server did not start")
             event = json.loads(line) if line.startswith(b"{") else {}
-            port = event.get("port", 0) if event.get("event") == "listening" else 0
-        self.target = Target(port, not arguments.plain)
+        self.target = Target(event["port"], not arguments.plain, event.get("model", ""))
 
     def memory(self, field: str) -> float:
         """Returns the server's memory in MB; VmHWM is the maximum so far."""
@@ -340,7 +402,7 @@ async def look(server: Server, arguments: argparse.Namespace) -> bool:
     before.tell("without attacks")
     quiet = server.memory("VmHWM")
     answers, started = multiprocessing.Queue(), multiprocessing.Event()
-    target = Target(server.target.port, server.target.tls)  # without its context, which no other process can have
+    target = dataclasses.replace(server.target)  # without its context, which no other process can have
     attackers = multiprocessing.Process(target=attack, args=(target, arguments.only, arguments.nice, answers, started))
     attackers.start()
     started.wait()
@@ -360,7 +422,10 @@ async def look(server: Server, arguments: argparse.Namespace) -> bool:
     counted = server.metrics()
     print(f"dropped          {counted.get('ballast_log_lines_dropped_total', 0):.0f} lines of the log; "
           f"{counted.get('ballast_request_memory_refusals_total', 0):.0f} requests refused for memory")
-    return not (before.lost or before.changed or beside.lost or beside.changed) and \
+    wrong = wrong_answers(told)
+    for line in wrong:
+        print(f"wrong            {line}")
+    return not (before.lost or before.changed or beside.lost or beside.changed or wrong) and \
         beside.longest() < 2 * before.longest()
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes tests/fuzz/corpus/{safetensors,gguf,gguf_model,modules,config,statistics,recipe,quantized,foreign,template,
-ranks,charsmap,reply}: small valid files that fuzzing starts from."""
+ranks,charsmap,reply,state}: small valid files that fuzzing starts from."""
 
 import base64
 import json
@@ -236,7 +236,19 @@ JINJA = {
 }
 
 
+def state(mixers: bool) -> bytes:
+    """Returns a file of the prefix cache on disk, for the layout of fuzz_state.cc: a page with two F16 rows."""
+    tokens = 128
+    numbers = bytes([0, 1]) + b"\xff" * (tokens - 2)  # the others are codes
+    rows = struct.pack("<16e", *range(16))
+    page = bytes(tokens * (4 + 16)) + struct.pack("<f", 0.5) * 2 * tokens + numbers
+    payload = page + rows + (struct.pack("<4f", *range(4)) * mixers)
+    return struct.pack("<8sII32xQ8xI4x", b"ballastS", 1, 1, len(payload), len(rows)) + payload
+
+
 def main() -> None:
+    write("state", "page", state(mixers=False))
+    write("state", "page_and_mixers", state(mixers=True))
     write("statistics", "small", statistics())
     write("recipe", "w4a16", json.dumps({
         "scheme": "w4a16", "rounding": "gptq", "outlier_fraction": 0.01, "target_bytes": 92000000, "smooth": True,

@@ -5,8 +5,8 @@
 
 Measures the server's capacity, then sends 1.2 times as many requests (load_server.py, Poisson arrivals): 10 % of the
 clients disconnect, 5 % of the requests are hostile. In addition, clients are repeatedly frozen (SIGSTOP) while they
-receive answers, then killed or woken. All answers are compared with those of the same requests alone, and the server's
-memory is measured from the time when the queue is full (after a tenth of the time). Exit code 1 if something failed, or
+receive answers, then killed or woken. Beside them, --agents clients use and misuse tools, schemas and all APIs
+(load_apis.py). All answers are compared with those of the same requests alone, and the server's memory is measured from the time when the queue is full (after a tenth of the time). Exit code 1 if something failed, or
 if memory grew by more than 2 % between the first and the last fifth of the remaining time. Needs aiohttp.
 """
 
@@ -114,26 +114,38 @@ def soak(server: ServedProgram, arguments: argparse.Namespace) -> bool:
     print(f"capacity    {able:.2f} requests/s; asked for {rate:.2f} for {arguments.minutes:g} minutes", flush=True)
     command = load_command(server.url, arguments, "--rate", rate, "--duration", arguments.minutes * 60, "--disconnect", 0.1,
                            "--hostile", 0.05, "--distinct", arguments.distinct, "--verify")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as load:
+    agents = [sys.executable, str(HERE / "load_apis.py"), "--url", server.url, "--json", "--duration",
+              str(arguments.minutes * 60), "--concurrency", str(arguments.agents)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as load, \
+            subprocess.Popen(agents, stdout=subprocess.PIPE, text=True) as apis:
         sizes, frozen = watch(server, load, arguments)
         if server.process.poll() is not None:
             load.kill()
+            apis.kill()
             raise PeerError(f"the server ended with code {server.process.returncode}")
-        output = load.stdout.read()
+        output, of_agents = load.stdout.read(), apis.stdout.read()
     with reading("the output of load_server.py"):
         told = json.loads(output)
+    with reading("the output of load_apis.py"):
+        by_agents = json.loads(of_agents)
     print(f"requests    {told['requests']}: {told['done']} done, {told['refused']} refused, {told['left']} left, "
           f"{told['failed']} failed; {frozen} clients frozen")
     print(f"hostile     {sum(told['hostile'].values())} of {told['hostile_kinds']} kinds: {told['hostile']}; "
           f"{len(told['hostile_failed'])} failed")
     print(f"verified    {told['verified']} answers, {len(told['different'])} differ when asked for alone")
+    print(f"agents      {sum(by_agents['done'].values())} requests of {len(by_agents['done'])} kinds done, "
+          f"{by_agents['refused']} refused, {sum(by_agents['failures'].values())} failed; {by_agents['verified']} verified, "
+          f"{len(by_agents['different'])} differ when asked for alone")
+    print(f"misuse      answered with {by_agents['misused']}")
     print(f"times       TTFT {told['ttft_ms']['median']:.0f} ms, between tokens p99 {told['itl_ms']['p99']:.0f} ms, "
           f"{told['output_tokens_per_second']:.0f} output tokens/s")
     for line in [*(f"{count} x {reason}" for reason, count in told["reasons"].items()), *told["hostile_failed"],
-                 *told["different"]][:20]:
+                 *told["different"], *(f"{count} x {reason}" for reason, count in by_agents["failures"].items()),
+                 *by_agents["different"]][:20]:
         print(f"            {line}")
     stayed = tell_memory(sizes)
-    return stayed and not (told["failed"] or told["hostile_failed"] or told["different"])
+    return stayed and not (told["failed"] or told["hostile_failed"] or told["different"] or by_agents["failures"] or
+                           by_agents["different"])
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -146,6 +158,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--cache-memory", default="400MB", metavar="SIZE",
                         help="cache of the server; small, so that it is soon full (default %(default)s)")
     parser.add_argument("--distinct", type=int, default=300, metavar="N", help="different requests (default %(default)s)")
+    parser.add_argument("--agents", type=int, default=3, metavar="N",
+                        help="clients of all APIs (default %(default)s)")
     parser.add_argument("--prompt-tokens", default="32-256", metavar="LENGTH", help="(default %(default)s)")
     parser.add_argument("--output-tokens", default="16-96", metavar="LENGTH", help="(default %(default)s)")
     parser.add_argument("--log", type=pathlib.Path, default=pathlib.Path("build/soak.log"), metavar="FILE",

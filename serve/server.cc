@@ -1,48 +1,44 @@
 #include <array>
+#include <atomic>
 #include <cmath>
+#include <cstdint>
 #include <ctime>
 #include <exception>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "ballast/error.h"
 #include "ballast/serve.h"
-#include "engine/loaded_model.h"
-#include "files/text.h"
 #include "jobs/memory.h"
 #include "serve/api/json_text.h"
-#include "serve/api/outliers_format.h"
 #include "serve/api/sampling_defaults.h"
 #include "serve/http/http_server.h"
 #include "serve/log_writer.h"
-#include "serve/scheduler/scheduler.h"
+#include "serve/model_files.h"
+#include "serve/scheduler/cache_directory.h"
+#include "serve/scheduler/disk_cache.h"
+#include "serve/scheduler/engine_loop.h"
+#include "serve/service/model_registry.h"
 #include "serve/service/service.h"
-#include "text/reply/reply_format.h"
 
 namespace ballast {
 namespace serve {
 namespace {
 
+using Log = std::function<void(const nlohmann::ordered_json&)>;
+
 bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-ServiceOptions service_options(const std::filesystem::path& model, const ServeOptions& options,
-                               std::function<void(const nlohmann::ordered_json&)> log) {
-  ServiceOptions service = {.model_name = options.model_name,
-                            .reply_format = options.reply_format,
-                            .any_model_name = options.any_model_name,
-                            .log_prompts = options.log_prompts,
-                            .log = std::move(log)};
-  if (service.model_name.empty()) {
-    const std::filesystem::path whole = std::filesystem::absolute(model).lexically_normal();
-    service.model_name = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
-  }
+ServiceOptions service_options(const ServeOptions& options, Log log) {
+  ServiceOptions service = {.log_prompts = options.log_prompts, .log = std::move(log)};
   if (!options.api_keys.empty()) service.keys = ApiKeys(options.api_keys);
   for (const std::string& host : options.allowed_hosts) service.hosts.push_back(lower_case(host));
   if (is_loopback(options.host) || !service.hosts.empty()) {
@@ -51,55 +47,79 @@ ServiceOptions service_options(const std::filesystem::path& model, const ServeOp
   return service;
 }
 
-nlohmann::ordered_json about_model(const model::Model& model, const std::string& name, const Scheduler& scheduler) {
-  const std::uint64_t bytes = model.source().checkpoint().file_bytes();
-  const std::size_t weights = model.all_weights();
-  return {{"id", name},
-          {"object", "model"},
-          {"created", std::time(nullptr)},
-          {"owned_by", "ballast"},
-          {"max_model_len", scheduler.context_length()},
-          {"bits", 8.0 * static_cast<double>(bytes) / static_cast<double>(weights)},
-          {"size", bytes},
-          {"parameters", weights},
-          {"architecture", model.spec().architecture}};
+/// Returns the memory for all models, where there are several.
+std::uint64_t models_bytes(const ServeOptions& options) {
+  return options.models_bytes != 0 ? options.models_bytes : jobs::available_memory() / 5 * 4;
 }
 
-/// Returns how a draft model is loaded beside a model.
-ModelOptions draft_options(const ModelOptions& model) {
-  return {.compute = model.compute, .tell = model.tell};
+/// Returns the memory for the cache of each of several models.
+std::uint64_t cache_bytes(const ServeOptions& options, std::uint64_t models_bytes) {
+  constexpr std::uint64_t kPartOfModels = 8;
+  return options.cache_bytes != 0 ? options.cache_bytes : models_bytes / kPartOfModels;
 }
 
-/// Loads the model and runs the scheduler; leads the threads that compute.
+/// Returns a function that makes the prefix cache on disk of a model, all of which share the directory. That of a
+/// single model is made here: its thread must be started before the computing threads are bound to cores, or it would
+/// share one of them. Throws Error if the directory cannot be used.
+ModelFiles::MakeDiskCache disk_caches(const ServeOptions& options, bool has_several, const Log& log) {
+  if (options.cache_directory.empty()) return [] { return nullptr; };
+  const auto directory = std::make_shared<CacheDirectory>(options.cache_directory, options.cache_disk_bytes);
+  log({{"event", "disk_cache"},
+       {"directory", directory->path().string()},
+       {"files", directory->files()},
+       {"bytes", directory->bytes()}});
+  const auto make = [directory, log] {
+    return std::make_shared<DiskCache>(
+        directory, [log](const std::string& line) { log({{"event", "disk_cache"}, {"problem", line}}); });
+  };
+  if (has_several) return make;
+  return [cache = make()] { return cache; };
+}
+
+void log_ready(const ReadyModel& model, const ServeOptions& options, const HttpServer& http, const Log& log) {
+  if (!model.loaded.generation_defaults.empty()) {
+    nlohmann::ordered_json line = {{"event", "sampling"}, {"by", "the model; --generation-config none leaves it"}};
+    line.update(defaults_json(model.loaded.generation_defaults));
+    log(line);
+  }
+  log({{"event", "listening"},
+       {"address", options.host},
+       {"port", http.port()},
+       {"model", model.name},
+       {"cache_bytes", model.scheduler.stats().cache_budget},
+       {"max_model_len", model.scheduler.context_length()}});
+}
+
+nlohmann::ordered_json names_json(const ModelRegistry& registry) {
+  nlohmann::ordered_json names = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < registry.size(); ++i) names.push_back(registry.name(i));
+  return names;
+}
+
+/// Runs the engine's loop; leads the threads that compute.
 class EngineThread {
  public:
-  EngineThread(std::filesystem::path model, const ServeOptions& options, Service& service, HttpServer& http,
-               const std::function<void(const nlohmann::ordered_json&)>& log, std::string name)
-      : model_(std::move(model)),
-        options_(options),
+  /// `run_first` runs on the thread before the loop; an exception of it ends the server.
+  EngineThread(const ThreadOptions& threads, EngineLoop& loop, ModelRegistry& registry, Service& service,
+               HttpServer& http, std::function<void()> run_first)
+      : threads_(threads),
+        loop_(loop),
+        registry_(registry),
         service_(service),
         http_(http),
-        log_(log),
-        name_(std::move(name)),
+        run_first_(std::move(run_first)),
         thread_([this] { run(); }) {}
 
   ~EngineThread() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-      if (scheduler_) scheduler_->stop();
-    }
+    registry_.close();
+    loop_.stop();
     thread_.join();
     // Answers to the engine's last results are still being written.
     service_.finish();
   }
 
-  /// Accepts no more requests; the HTTP server ends with the last answer.
-  void drain() {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    if (scheduler_) scheduler_->drain();
-  }
+  /// Waits until the number of threads is set, which must not be done by two threads at once.
+  void wait_for_threads() { threads_set_.get_future().wait(); }
 
   /// Throws the exception that ended the thread, if there was one.
   void rethrow() const {
@@ -110,66 +130,33 @@ class EngineThread {
  private:
   void run() {
     try {
-      load_and_work();
+      set_threads();
+      run_first_();
+      loop_.run([this](const Scheduler& scheduler, const std::exception_ptr& failure) {
+        if (!registry_.has_several()) std::rethrow_exception(failure);
+        registry_.fail(scheduler, failure);
+      });
     } catch (...) {
       const std::lock_guard lock(mutex_);
       failure_ = std::current_exception();
     }
-    service_.withdraw();
+    registry_.withdraw();
     http_.drain();
   }
 
-  void load_and_work() {
-    use_threads(options_.threads);
-    std::optional<Statistics> statistics;
-    if (!options_.statistics.empty()) statistics = load_statistics(options_.statistics);
-    loaded_.emplace(model_, options_.model);
-    if (options_.draft) draft_.emplace(*options_.draft, draft_options(options_.model));
-    if (loaded_->own_tokenizer) text::find_reply_format(*loaded_->own_tokenizer, options_.reply_format);
-    const SchedulerOptions scheduling = {
-        .cache_type = options_.cache_type,
-        .cache_bytes = options_.cache_bytes != 0 ? options_.cache_bytes : jobs::available_memory() / 2,
-        .most_running = options_.most_running,
-        .most_waiting = options_.most_waiting,
-        .longest_wait = options_.longest_wait,
-        .target_itl = options_.target_itl,
-        .draft_tokens = options_.draft_tokens,
-        .draft = draft_ ? &*draft_ : nullptr};
-    {
-      const std::lock_guard lock(mutex_);
-      if (stopping_) return;
-      scheduler_.emplace(*loaded_, scheduling);
-    }
-    service_.offer({.loaded = *loaded_,
-                    .scheduler = *scheduler_,
-                    .about = about_model(loaded_->model, name_, *scheduler_),
-                    .outliers = statistics ? outliers_json(*statistics, *loaded_, options_.statistics.string())
-                                           : nlohmann::ordered_json()});
-    if (!loaded_->generation_defaults.empty()) {
-      nlohmann::ordered_json line = {{"event", "sampling"}, {"by", "the model; --generation-config none leaves it"}};
-      line.update(defaults_json(loaded_->generation_defaults));
-      log_(line);
-    }
-    log_({{"event", "listening"},
-          {"address", options_.host},
-          {"port", http_.port()},
-          {"model", name_},
-          {"cache_bytes", scheduling.cache_bytes},
-          {"max_model_len", scheduler_->context_length()}});
-    scheduler_->run();
+  void set_threads() {
+    const std::shared_ptr<void> done(nullptr, [this](void*) { threads_set_.set_value(); });
+    use_threads(threads_);
   }
 
-  std::filesystem::path model_;
-  const ServeOptions& options_;
+  const ThreadOptions& threads_;
+  EngineLoop& loop_;
+  ModelRegistry& registry_;
   Service& service_;
   HttpServer& http_;
-  const std::function<void(const nlohmann::ordered_json&)>& log_;
-  std::string name_;
-  std::optional<engine::LoadedModel> loaded_;
-  std::optional<engine::LoadedModel> draft_;
+  std::function<void()> run_first_;
+  std::promise<void> threads_set_;
   mutable std::mutex mutex_;
-  std::optional<Scheduler> scheduler_;
-  bool stopping_ = false;
   std::exception_ptr failure_;
   std::thread thread_;  ///< last: it uses the other members
 };
@@ -206,19 +193,32 @@ void log_line(LogWriter& writer, const nlohmann::ordered_json& line) {
 }  // namespace
 }  // namespace serve
 
-void run_server(const std::filesystem::path& model, const ServeOptions& options) {
+void run_server(const std::vector<ServedModel>& models, const ServeOptions& options) {
+  if (models.empty()) throw Error("models", "there is none to serve");
   serve::check_exposure(options);
   serve::LogWriter log_writer(options.log);
-  const std::function<void(const nlohmann::ordered_json&)> log = [&](const nlohmann::ordered_json& line) {
-    serve::log_line(log_writer, line);
-  };
-  serve::ServiceOptions service_options = serve::service_options(model, options, log);
-  const std::string name = service_options.model_name;
+  const serve::Log log = [&](const nlohmann::ordered_json& line) { serve::log_line(log_writer, line); };
+  serve::ServiceOptions service_options = serve::service_options(options, log);
   service_options.dropped_log_lines = [&] { return log_writer.dropped(); };
   const auto memory = std::make_shared<serve::MemoryBudget>(options.request_bytes);
   service_options.memory = memory;
   service_options.most_tokenized = options.most_tokenized;
-  serve::Service service(std::move(service_options));
+  const bool has_several = models.size() > 1;
+  const std::uint64_t models_bytes = serve::models_bytes(options);
+  serve::EngineLoop loop;
+  std::vector<serve::RegisteredModel> names;
+  for (const ServedModel& model : models) {
+    if (has_several) serve::check_served(model);
+    names.push_back(serve::registered_model(model));
+  }
+  serve::ModelRegistry registry(
+      std::move(names),
+      {.any_name = options.any_model_name, .memory = models_bytes, .most_held = options.most_waiting, .log = log},
+      std::make_unique<serve::ModelFiles>(
+          models, options, has_several ? serve::cache_bytes(options, models_bytes) : options.cache_bytes,
+          serve::disk_caches(options, has_several, log), loop,
+          has_several ? serve::ModelFiles::Loading::kInBackground : serve::ModelFiles::Loading::kOnThisThread));
+  serve::Service service(std::move(service_options), registry);
   serve::HttpServer http({.host = options.host,
                           .port = options.port,
                           .certificate = options.certificate,
@@ -228,15 +228,30 @@ void run_server(const std::filesystem::path& model, const ServeOptions& options)
                           .check_head = [&](const serve::HttpRequest& head) { return service.check_head(head); },
                           .on_outcome = [&](const serve::HttpOutcome& outcome) { log(serve::outcome_json(outcome)); }},
                          [&](const std::shared_ptr<serve::HttpExchange>& exchange) { service.handle(exchange); });
-  log({{"event", "loading"}, {"address", options.host}, {"port", http.port()}, {"model", name}});
-  serve::EngineThread engine(model, options, service, http, log, name);
-  bool draining = false;
+  if (!has_several) {
+    log({{"event", "loading"}, {"address", options.host}, {"port", http.port()}, {"model", registry.name(0)}});
+  }
+  std::atomic<bool> draining = false;
+  serve::EngineThread engine(options.threads, loop, registry, service, http, [&] {
+    if (has_several) return;
+    const serve::ModelLease model = registry.load_only();
+    if (!draining) serve::log_ready(*model, options, http, log);
+  });
+  if (has_several) {
+    engine.wait_for_threads();
+    registry.start();
+    log({{"event", "listening"},
+         {"address", options.host},
+         {"port", http.port()},
+         {"models", serve::names_json(registry)},
+         {"models_bytes", models_bytes}});
+  }
   http.run([&] {
     if (draining || !options.stop_requested || !options.stop_requested()) return;
     draining = true;
     log({{"event", "draining"}});
-    service.withdraw();
-    engine.drain();
+    registry.withdraw();
+    loop.drain();
     http.drain();
   });
   engine.rethrow();

@@ -7,16 +7,6 @@
 #include "ballast/error.h"
 
 namespace ballast::text {
-namespace {
-
-void add_part(std::string_view text, ReplyKind kind, std::vector<ReplyPart>& parts, std::size_t call = 0) {
-  if (parts.empty() || parts.back().kind != kind || parts.back().call != call) {
-    parts.push_back({.kind = kind, .text = {}, .call = call});
-  }
-  parts.back().text += text;
-}
-
-}  // namespace
 
 TextStream::TextStream(std::vector<std::string> stop_strings, bool show_stop)
     : stop_strings_(std::move(stop_strings)), show_stop_(show_stop) {

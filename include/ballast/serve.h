@@ -1,4 +1,4 @@
-// Serves a model over HTTP with OpenAI's API.
+// Serves models over HTTP with OpenAI's API.
 #ifndef BALLAST_SERVE_H_
 #define BALLAST_SERVE_H_
 
@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +15,20 @@
 #include "ballast/threads.h"
 
 namespace ballast {
+
+/// A model of a server.
+struct ServedModel {
+  std::filesystem::path path{};
+  std::string name{};                  ///< for clients; empty: the path's last part
+  std::vector<std::string> aliases{};  ///< further names
+  std::filesystem::path draft{};       ///< a smaller model with the same tokenizer, which drafts tokens; empty: none
+  std::size_t draft_tokens = 8;        ///< as GenerateOptions::draft_tokens; 0: none
+  std::filesystem::path statistics{};  ///< output of calibrate, for the page; empty: not shown
+  std::string reply_format = "auto";   ///< for chats: GenerateOptions::reply_format
+  std::uint64_t cache_bytes = 0;       ///< for the cache of its texts; 0: ServeOptions::cache_bytes
+  double share = 1;                    ///< of the computing time while other models have work: 2 is twice that of 1
+  ModelOptions options{};
+};
 
 struct ServeOptions {
   std::string host = "127.0.0.1";  ///< the address to listen on
@@ -27,23 +40,26 @@ struct ServeOptions {
   std::vector<std::string> allowed_hosts{};  ///< additional host names of requests, besides localhost and `host`
   std::filesystem::path certificate{};       ///< chain in PEM, with its key: TLS
   std::filesystem::path private_key{};
-  std::string model_name{};                      ///< its name for clients; empty: the path's last part
-  bool any_model_name = false;                   ///< requests that name another model are answered, too
-  std::string reply_format = "auto";             ///< for chats: GenerateOptions::reply_format
-  std::optional<std::filesystem::path> draft{};  ///< a smaller model with the same tokenizer, which drafts tokens
-  std::size_t draft_tokens = 8;                  ///< as GenerateOptions::draft_tokens; 0: none
+  bool any_model_name = false;  ///< requests that name another model are answered, too, by the first one
   CacheOptions::Type cache_type = CacheOptions::Type::kAuto;
-  ModelOptions model{};
-  std::uint64_t cache_bytes = 0;  ///< for the cache of all texts; 0: half of the available memory
-  std::size_t most_running = 64;  ///< texts in one step
-  std::size_t most_waiting = 256;
+  /// Of each model, for the cache of all its texts. 0: half of the available memory; with several models an eighth of
+  /// models_bytes.
+  std::uint64_t cache_bytes = 0;
+  /// For all loaded models together, their weights and caches, where there are several; 0: four fifths of the available
+  /// memory.
+  std::uint64_t models_bytes = 0;
+  /// Directory for beginnings of texts that continue to be known after a restart, and the most bytes of its files.
+  /// Empty: they are kept only in memory.
+  std::filesystem::path cache_directory{};
+  std::uint64_t cache_disk_bytes = std::uint64_t{20'000'000'000};
+  std::size_t most_running = 64;   ///< texts in one step of a model
+  std::size_t most_waiting = 256;  ///< requests for each model, and requests that wait for a model to be loaded
   /// For the other memory of all requests together: their bodies, the parsed data, and their answers until they are
   /// sent. One request may use a quarter.
   std::uint64_t request_bytes = std::uint64_t{512} << 20;
   std::size_t most_tokenized = std::size_t{1} << 18;  ///< for /tokenize and /detokenize
-  double longest_wait = 0;             ///< estimated seconds above which a request is refused; 0: no limit
-  double target_itl = 0.150;           ///< seconds between two tokens of a text while other prompts are read
-  std::filesystem::path statistics{};  ///< output of calibrate, for the page; empty: not shown
+  double longest_wait = 0;    ///< estimated seconds above which a request is refused; 0: no limit
+  double target_itl = 0.150;  ///< seconds between two tokens of a text while other prompts are read
   bool log_prompts = false;
   ThreadOptions threads{};
 
@@ -56,9 +72,10 @@ struct ServeOptions {
   std::function<bool()> stop_requested{};
 };
 
-/// Loads a model and serves it until stop_requested. Throws Error for a model that cannot be read or cannot generate,
-/// and if the server cannot listen.
-void run_server(const std::filesystem::path& model, const ServeOptions& options);
+/// Serves models until stop_requested. An only model is loaded first; several are loaded when requests ask for them,
+/// and unloaded when others need the memory. Throws Error for an only model that cannot be read or cannot generate, for
+/// two models with the same name, and if the server cannot listen.
+void run_server(const std::vector<ServedModel>& models, const ServeOptions& options);
 
 }  // namespace ballast
 

@@ -198,6 +198,62 @@ void KeyValueCache::truncate(std::size_t length) {
   for (LayerPages& pages : layers_) pages.keep_first(pages_for(length_));
 }
 
+/// Calls visit(i, pages) for the i-th layer that has keys and values.
+template <typename Visit>
+void KeyValueCache::for_each_paged_layer(const Visit& visit) const {
+  std::size_t i = 0;
+  for (const LayerPages& pages : layers_) {
+    if (pages.layout().bytes() > 0) visit(i++, pages);
+  }
+}
+
+std::size_t KeyValueCache::paged_layers() const {
+  std::size_t count = 0;
+  for_each_paged_layer([&](std::size_t, const LayerPages&) { ++count; });
+  return count;
+}
+
+std::vector<StoredPage> KeyValueCache::share_page(std::size_t index) const {
+  assert(!rolling() && index * kPageTokens < length_);
+  std::vector<StoredPage> page;
+  for_each_paged_layer([&](std::size_t, const LayerPages& pages) { page.push_back(pages.share(index)); });
+  return page;
+}
+
+bool KeyValueCache::allows_page(std::span<const std::uint32_t> fp16_bytes) const {
+  if (fp16_bytes.size() != paged_layers()) return false;
+  bool allowed = true;
+  for_each_paged_layer(
+      [&](std::size_t i, const LayerPages& pages) { allowed = allowed && pages.allows_fp16_bytes(fp16_bytes[i]); });
+  return allowed;
+}
+
+std::vector<StoredPage> KeyValueCache::make_page(std::span<const std::uint32_t> fp16_bytes) const {
+  assert(allows_page(fp16_bytes));
+  std::vector<StoredPage> page;
+  for_each_paged_layer(
+      [&](std::size_t i, const LayerPages& pages) { page.push_back(pages.make_stored(fp16_bytes[i])); });
+  return page;
+}
+
+bool KeyValueCache::is_consistent(std::span<const StoredPage> page) const {
+  bool consistent = true;
+  for_each_paged_layer(
+      [&](std::size_t i, const LayerPages& pages) { consistent = consistent && pages.is_consistent(page[i]); });
+  return consistent;
+}
+
+void KeyValueCache::adopt_page(std::size_t index, std::vector<StoredPage> page, std::size_t length) {
+  const std::size_t position = prefix_ + length;
+  assert(!rolling() && position <= options_.capacity && pages_for(position) == index + 1);
+  std::size_t i = 0;
+  for (LayerPages& pages : layers_) {
+    if (pages.layout().bytes() > 0) pages.adopt(index, std::move(page[i++]));
+  }
+  length_ = position;
+  written_ = std::max(written_, length_);
+}
+
 KeyValueCache KeyValueCache::fork(std::size_t length) const {
   KeyValueCache copy = *this;
   copy.truncate(length);

@@ -113,11 +113,27 @@ class KeyValueCache {
   /// can_truncate_to.
   KeyValueCache fork(std::size_t length) const;
 
+  /// The pages of one index in all layers that have keys and values, in their order, for files. Not for a rolling
+  /// cache, which overwrites its pages. share_page() needs a page that has been written in all layers. allows_page()
+  /// returns whether the sizes of F16 rows can be those of a page; make_page() returns memory for it and throws
+  /// std::bad_alloc. is_consistent() returns whether a page that was filled can be adopted.
+  std::size_t paged_layers() const;
+  std::vector<StoredPage> share_page(std::size_t index) const;
+  bool allows_page(std::span<const std::uint32_t> fp16_bytes) const;
+  std::vector<StoredPage> make_page(std::span<const std::uint32_t> fp16_bytes) const;
+  bool is_consistent(std::span<const StoredPage> page) const;
+
+  /// Replaces a page, or adds it after the last one, and makes `length` the number of tokens after the prefix. The page
+  /// has the positions from its first one to the new length.
+  void adopt_page(std::size_t index, std::vector<StoredPage> page, std::size_t length);
+
   /// Returns a layer with `appended` tokens after the cache's length. Valid until the next append, or until the cache
   /// is moved.
   kernels::KeyValueView view(std::size_t layer, std::size_t appended) const;
 
  private:
+  template <typename Visit>
+  void for_each_paged_layer(const Visit& visit) const;
   bool int8() const { return options_.type == kernels::CacheType::kInt8; }
   std::size_t ring_tokens() const { return order_.ring * kernels::kPageTokens; }
   std::size_t first_in_ring() const;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "model/block/block_pass.h"
@@ -17,6 +18,7 @@ struct ConvolutionState : MixerState {
   ConvolutionState(std::size_t channels, std::size_t width) : history((width - 1) * channels) {}
   std::unique_ptr<MixerState> clone() const override { return std::make_unique<ConvolutionState>(*this); }
   std::size_t memory_bytes() const override { return history.size() * sizeof(float); }
+  std::vector<std::span<float>> values() override { return {history}; }
 
   std::vector<float> history;  ///< the last inputs of the convolution, [width - 1][channels]
 };

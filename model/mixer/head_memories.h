@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "model/block/block_pass.h"
@@ -19,6 +20,7 @@ struct MemoryState final : ConvolutionState {
       : ConvolutionState(channels, width), memory(memory_size) {}
   std::unique_ptr<MixerState> clone() const override { return std::make_unique<MemoryState>(*this); }
   std::size_t memory_bytes() const override { return ConvolutionState::memory_bytes() + memory.size() * sizeof(float); }
+  std::vector<std::span<float>> values() override { return {history, memory}; }
 
   std::vector<float> memory;  ///< of all heads, of equal size
 };

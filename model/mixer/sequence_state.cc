@@ -41,6 +41,16 @@ std::size_t MixerStates::memory_bytes() const {
   return bytes;
 }
 
+std::vector<std::span<float>> MixerStates::values() {
+  std::vector<std::span<float>> all;
+  for (const auto& state : states_) {
+    if (state == nullptr) continue;
+    const std::vector<std::span<float>> values = state->values();
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
 SequenceState::SequenceState(const ModelSpec& spec, const KeyValueCacheOptions& options)
     : cache_(cache_shapes(spec), options) {
   for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) mixers_.add(make_mixer_state(spec, layer));

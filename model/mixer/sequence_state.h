@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "ballast/spec.h"
@@ -22,6 +24,9 @@ class MixerState {
 
   virtual std::unique_ptr<MixerState> clone() const = 0;
   virtual std::size_t memory_bytes() const = 0;
+
+  /// Returns all values of the state, which are its whole content, for files.
+  virtual std::vector<std::span<float>> values() = 0;
 };
 
 /// The states of some layers' mixers; null where a mixer has none. Copied by value.
@@ -41,6 +46,9 @@ class MixerStates {
   /// Returns whether no layer has such a state.
   bool empty() const;
   std::size_t memory_bytes() const;
+
+  /// Returns the values of all states, layer by layer.
+  std::vector<std::span<float>> values();
 
  private:
   std::vector<std::unique_ptr<MixerState>> states_;
@@ -68,6 +76,20 @@ class SequenceState {
 
   /// Returns the state of a layer's mixer; null if it has none.
   MixerState* mixer(std::size_t layer) { return mixers_.at(layer); }
+
+  /// Returns the states of all mixers.
+  const MixerStates& mixers() const { return mixers_; }
+
+  /// Replaces the states of all mixers by those after the current tokens.
+  void set_mixers(MixerStates mixers) {
+    mixers_ = std::move(mixers);
+    invalid_ = false;
+  }
+
+  /// See KeyValueCache::adopt_page(). set_mixers() must follow if there are mixers with a state.
+  void adopt(std::size_t page, std::vector<StoredPage> pages, std::size_t length) {
+    cache_.adopt_page(page, std::move(pages), length);
+  }
 
   /// Adds `count` tokens, which all layers have processed, to the sequence.
   void advance(std::size_t count) { cache_.advance(count); }

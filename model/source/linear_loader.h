@@ -36,6 +36,7 @@ class LinearLoader {
   void set_compute(const ComputeOptions& options);
   const ComputeOptions& compute() const { return compute_; }
   void set_code_activations(ActivationType type) { code_activations_ = type; }
+  ActivationType code_activations() const { return code_activations_; }
 
   Linear linear(Role role, std::size_t layer, std::size_t expert) const;
   std::unique_ptr<const formats::StoredQuantizedTensor> quantized_tensor(Role role, std::size_t layer,

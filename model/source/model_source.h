@@ -70,6 +70,7 @@ class ModelSource {
   /// type, linears keep the codes if kernels can multiply them; with kFloat, the default, all such linears are decoded.
   /// Must be called before a model is made of this source.
   void set_code_activations(ActivationType type) { loader_.set_code_activations(type); }
+  ActivationType code_activations() const { return loader_.code_activations(); }
 
   /// Returns the Hugging Face name of a role's module as ballast writes it: "model.layers.3.mlp.up_proj".
   std::string name(Role role, std::size_t layer = 0, std::size_t expert = 0) const {

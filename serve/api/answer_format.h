@@ -18,7 +18,10 @@ namespace ballast::serve {
 struct AnswerPiece {
   std::size_t choice = 0;
   std::span<const ReplyPart> parts{};
-  std::span<const GeneratedToken> tokens{};         ///< with log-probabilities only
+  std::span<const GeneratedToken> tokens{};  ///< with log-probabilities only
+  /// How many of the tokens belong to each part. Those that are left come before the first part: they belong to the
+  /// last part of earlier pieces.
+  std::span<const std::size_t> part_tokens{};
   std::span<const std::size_t> text_offsets{};      ///< the beginning of each token in the choice, in code points
   std::span<const GeneratedToken> prompt_scores{};  ///< of all tokens of the prompt but the first; whole choices only
   std::optional<ChoiceEnd> end{};                   ///< of the choice, with its last piece
@@ -44,13 +47,35 @@ class AnswerFormat {
   virtual void end_body(const RequestUsage& usage, std::string& body) = 0;
 };
 
+/// The parts of a reply, and how many tokens belong to each.
+struct CountedParts {
+  std::vector<ReplyPart> parts{};
+  std::vector<std::size_t> tokens{};
+
+  bool operator==(const CountedParts&) const = default;
+};
+
 /// Returns the parts of a whole reply with answer text in the place of broken calls.
-std::vector<ReplyPart> with_whole_calls(std::vector<ReplyPart> parts);
+CountedParts with_whole_calls(CountedParts reply);
 
 /// Returns the calls in parts of a reply; arguments may be incomplete.
 std::vector<ToolCall> tool_calls(std::span<const ReplyPart> parts);
 
-/// Returns the joined text of the parts of one kind.
+/// Returns the kind of the text or call that a part belongs to: kToolName for all parts of a call, and kAnswer for the
+/// text of a broken one.
+ReplyKind item_kind(ReplyKind kind);
+
+/// Counts the calls of a streamed reply that are not broken.
+class WholeCalls {
+ public:
+  void see(std::span<const ReplyPart> parts);
+  bool any() const { return count_ > 0; }
+
+ private:
+  std::size_t count_ = 0;
+};
+
+/// Returns the joined text of the parts of one kind. The text of a broken call is a part of the answer.
 std::string joined_text(std::span<const ReplyPart> parts, ReplyKind kind);
 
 /// Returns a random id that cannot be guessed: the prefix and 24 digits.

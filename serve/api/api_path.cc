@@ -36,6 +36,18 @@ std::string id_after(std::string_view path, std::string_view endpoint) {
   return without_escapes(std::string_view(canonical).substr(std::min(endpoint.size(), canonical.size())));
 }
 
+std::optional<std::string> query_value(std::string_view query, std::string_view name) {
+  while (!query.empty()) {
+    const std::string_view field = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(field.size() + 1, query.size()));
+    if (!field.starts_with(name) || field.substr(name.size(), 1) != "=") continue;
+    std::string value(field.substr(name.size() + 1));
+    std::ranges::replace(value, '+', ' ');
+    return without_escapes(value);
+  }
+  return std::nullopt;
+}
+
 ErrorForm error_form(std::string_view path) {
   const std::string canonical = canonical_path(path);
   const auto is_in = [&](std::string_view root) {

@@ -136,6 +136,11 @@ std::string read_reasoning_format(const RequestFields& fields) {
   return format;
 }
 
+/// Returns an entry for every token, also those of thinking and marks.
+nlohmann::ordered_json logprobs_json(const text::Tokenizer& tokenizer, const AnswerPiece& piece) {
+  return {{"content", token_logprobs_json(tokenizer, piece.tokens)}, {"refusal", nullptr}};
+}
+
 /// Writes the thinking under DeepSeek's name and under vLLM's.
 void add_thinking(std::string_view thinking, nlohmann::ordered_json& message) {
   if (thinking.empty()) return;
@@ -146,9 +151,13 @@ void add_thinking(std::string_view thinking, nlohmann::ordered_json& message) {
 }  // namespace
 
 text::Conversation read_conversation(const RequestFields& fields) {
+  return read_conversation(fields, read_tools(fields));
+}
+
+text::Conversation read_conversation(const RequestFields& fields, const ToolFields& tools) {
   text::Conversation conversation = text::make_conversation(read_messages(fields));
   conversation.arguments = read_arguments(fields);
-  conversation.tools = offered_tools(read_tools(fields));
+  conversation.tools = offered_tools(tools);
   conversation.continue_final_message = fields.flag("continue_final_message", false);
   conversation.add_generation_prompt = fields.flag("add_generation_prompt", !conversation.continue_final_message);
   if (conversation.continue_final_message && conversation.add_generation_prompt) {
@@ -161,12 +170,13 @@ text::Conversation read_conversation(const RequestFields& fields) {
 ChatRequest read_chat(const RequestFields& fields, const ModelFacts& model) {
   constexpr std::array<std::string_view, 3> kLimits = {"max_completion_tokens", "max_tokens", "n_predict"};
   check_fields(fields, kChats);
-  ChatRequest request = {.conversation = read_conversation(fields),
-                         .tools = read_tools(fields),
-                         .generation = read_generation(fields, model),
-                         .prompt_options = read_prompt_options(fields, {.add_special_tokens = false}),
-                         .limit = read_answer_limit(fields, kLimits),
-                         .delivery = read_delivery(fields)};
+  ChatRequest request;
+  request.tools = read_tools(fields);
+  request.conversation = read_conversation(fields, request.tools);
+  request.generation = read_generation(fields, model);
+  request.prompt_options = read_prompt_options(fields, {.add_special_tokens = false});
+  request.limit = read_answer_limit(fields, kLimits);
+  request.delivery = read_delivery(fields);
   const std::optional<std::int64_t> top = fields.integer("top_logprobs", 0, kMostTopLogprobs);
   if (fields.flag("logprobs", false)) {
     request.generation.options.logprobs = static_cast<std::size_t>(top.value_or(0));
@@ -205,7 +215,7 @@ nlohmann::ordered_json ChatFormat::choice_json(const AnswerPiece& choice) {
     message["tool_calls"].push_back({{"id", random_id(kCallId)}, {"type", "function"}, {"function", function}});
   }
   nlohmann::ordered_json json = {{"index", choice.choice}, {"message", std::move(message)}};
-  json["logprobs"] = logprobs() ? logprobs_json(choice) : nullptr;
+  json["logprobs"] = logprobs() ? logprobs_json(tokenizer(), choice) : nullptr;
   json["finish_reason"] = chat_finish_reason(choice);
   return json;
 }
@@ -217,7 +227,7 @@ nlohmann::ordered_json ChatFormat::piece_json(const AnswerPiece& piece) {
   if (!text.empty() || (!piece.end && piece.parts.empty())) delta["content"] = std::move(text);
   for (const ReplyPart& part : piece.parts) add_call_piece(part, delta);
   nlohmann::ordered_json json = {{"index", piece.choice}, {"delta", std::move(delta)}};
-  json["logprobs"] = logprobs() && !piece.tokens.empty() ? logprobs_json(piece) : nullptr;
+  json["logprobs"] = logprobs() && !piece.tokens.empty() ? logprobs_json(tokenizer(), piece) : nullptr;
   json["finish_reason"] = chat_finish_reason(piece);
   return json;
 }
@@ -240,10 +250,13 @@ void ChatFormat::add_call_piece(const ReplyPart& part, nlohmann::ordered_json& d
 }
 
 nlohmann::ordered_json ChatFormat::chat_finish_reason(const AnswerPiece& piece) {
-  has_calls_.resize(std::max(has_calls_.size(), piece.choice + 1));
-  if (!tool_calls(piece.parts).empty()) has_calls_[piece.choice] = true;
-  if (!piece.end || piece.end->finish != GenerateResult::Finish::kStop || !has_calls_[piece.choice])
+  calls_.resize(std::max(calls_.size(), piece.choice + 1));
+  for (const ReplyPart& part : piece.parts) {
+    if (!older_names_ || part.call == 0) calls_[piece.choice].see(std::span(&part, 1));  // function_call is the first
+  }
+  if (!piece.end || piece.end->finish != GenerateResult::Finish::kStop || !calls_[piece.choice].any()) {
     return finish_reason(piece.end);
+  }
   return older_names_ ? "function_call" : "tool_calls";
 }
 
@@ -252,23 +265,6 @@ nlohmann::ordered_json ChatFormat::first_piece(std::size_t choice) const {
           {"delta", {{"role", "assistant"}, {"content", ""}}},
           {"logprobs", nullptr},
           {"finish_reason", nullptr}};
-}
-
-nlohmann::ordered_json ChatFormat::token_json(int id, double logprob) const {
-  nlohmann::ordered_json bytes = nlohmann::ordered_json::array();
-  for (const char byte : tokenizer().token_bytes(id)) bytes.push_back(static_cast<unsigned char>(byte));
-  return {{"token", token_text(tokenizer(), id)}, {"logprob", logprob}, {"bytes", std::move(bytes)}};
-}
-
-nlohmann::ordered_json ChatFormat::logprobs_json(const AnswerPiece& piece) const {
-  nlohmann::ordered_json content = nlohmann::ordered_json::array();
-  for (const GeneratedToken& token : piece.tokens) {
-    nlohmann::ordered_json entry = token_json(token.id, token.logprob);
-    entry["top_logprobs"] = nlohmann::ordered_json::array();
-    for (const TokenLogprob& top : token.top) entry["top_logprobs"].push_back(token_json(top.id, top.logprob));
-    content.push_back(std::move(entry));
-  }
-  return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
 }  // namespace ballast::serve

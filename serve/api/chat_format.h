@@ -18,6 +18,9 @@ namespace ballast::serve {
 /// ApiError.
 text::Conversation read_conversation(const RequestFields& fields);
 
+/// The same with tools that have been read.
+text::Conversation read_conversation(const RequestFields& fields, const ToolFields& tools);
+
 /// Throws ApiError.
 ChatRequest read_chat(const RequestFields& fields, const ModelFacts& model);
 
@@ -36,13 +39,11 @@ class ChatFormat : public OpenAiFormat {
   bool has_prompts_of_choices() const override { return false; }
 
  private:
-  nlohmann::ordered_json token_json(int id, double logprob) const;
-  nlohmann::ordered_json logprobs_json(const AnswerPiece& piece) const;
   void add_call_piece(const ReplyPart& part, nlohmann::ordered_json& delta) const;
   nlohmann::ordered_json chat_finish_reason(const AnswerPiece& piece);
 
   bool older_names_;
-  std::vector<bool> has_calls_;  ///< of each choice of a stream
+  std::vector<WholeCalls> calls_;  ///< of each choice of a stream
 };
 
 }  // namespace ballast::serve

@@ -27,7 +27,11 @@ struct ChatRequest {
   bool parses_reply = true;  ///< separates thinking and calls from the answer; otherwise all text is the answer
   std::optional<std::size_t> thinking_tokens{};  ///< the most that the model may think with
   bool shows_thinking = true;                    ///< includes it in the response
+  bool repeats_answer = false;                   ///< at the end of a stream
 };
+
+/// Returns the field that restricts the reply: that of the answer's constraint, or "tools"; empty if neither does.
+std::string constraint_field(const ChatRequest& request);
 
 /// Returns whether a conversation offers tools, or has calls or results of tools.
 bool mentions_tools(const text::Conversation& conversation);

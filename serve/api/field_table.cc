@@ -20,7 +20,7 @@ constexpr std::uint16_t kWithPrompt = kTexts | kEmbeddings;
 constexpr auto kFields = std::to_array<KnownField>({
     // Fields that set the input.
     {"model", kAllEndpoints, kHonoured,
-     "the name in `/v1/models`; another one is answered with 404 unless `--any-name`; none: this model"},
+     "a name in `/v1/models` or an alias; another one is answered with 404 unless `--any-name`; none: the first model"},
     {"prompt", kCompletions | kTokenize, kHonoured, "text; for completions also ids, or a list of either"},
     {"messages", kWithConversation, kHonoured, "`content`: text, a list of parts of text, or null for none"},
     {"input", kEmbeddings, kHonoured, "text, ids, or a list of either"},

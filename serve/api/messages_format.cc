@@ -246,7 +246,7 @@ std::string MessagesFormat::write_piece(const AnswerPiece& piece) {
   std::string text;
   for (const ReplyPart& part : piece.parts) {
     const bool begins_call = part.kind == ReplyKind::kToolName;
-    const ReplyKind block = part.kind == ReplyKind::kToolArguments ? ReplyKind::kToolName : part.kind;
+    const ReplyKind block = item_kind(part.kind);
     if (begins_call || open_ != block) {
       text += close_block();
       text += open_block(part);
@@ -266,7 +266,7 @@ std::string MessagesFormat::write_piece(const AnswerPiece& piece) {
 }
 
 std::string MessagesFormat::open_block(const ReplyPart& part) {
-  open_ = part.kind;
+  open_ = item_kind(part.kind);
   Json block;
   if (part.kind == ReplyKind::kThinking) {
     block = {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}};
@@ -335,15 +335,14 @@ Json MessagesFormat::message_json() const {
 
 /// Notes why the message ends.
 void MessagesFormat::see(const AnswerPiece& piece) {
-  has_calls_ = has_calls_ || std::ranges::any_of(
-                                 piece.parts, [](const ReplyPart& part) { return part.kind == ReplyKind::kToolName; });
+  calls_.see(piece.parts);
   if (!piece.end) return;
   if (piece.end->finish != GenerateResult::Finish::kStop) {
     stop_reason_ = "max_tokens";
   } else if (!piece.end->stop_string.empty()) {
     stop_reason_ = "stop_sequence";
     stop_sequence_ = piece.end->stop_string;
-  } else if (has_calls_) {
+  } else if (calls_.any()) {
     stop_reason_ = "tool_use";
   }
 }

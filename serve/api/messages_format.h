@@ -40,7 +40,7 @@ class MessagesFormat : public AnswerFormat {
   nlohmann::ordered_json content_ = nlohmann::ordered_json::array();  ///< blocks of a body
   std::optional<ReplyKind> open_;                                     ///< the kind of a stream's open block
   std::size_t blocks_ = 0;                                            ///< that a stream has closed
-  bool has_calls_ = false;
+  WholeCalls calls_;
   std::string stop_reason_ = "end_turn";
   std::optional<std::string> stop_sequence_;
 };

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <ctime>
 #include <iomanip>
 #include <iterator>
+#include <limits>
 #include <sstream>
+#include <system_error>
 #include <vector>
 
 #include "files/text.h"
@@ -131,6 +135,30 @@ std::int64_t nanoseconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
 }
 
+/// Reads a duration as Go writes it: "300ms", "-1.5h", "2h45m", "0".
+double duration_seconds(const JsonReader& value) {
+  constexpr std::array<std::pair<std::string_view, double>, 7> kUnits = {
+      {{"ns", 1e-9}, {"us", 1e-6}, {"µs", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}}};
+  std::string_view left = value.string();
+  const bool is_negative = left.starts_with('-');
+  if (is_negative || left.starts_with('+')) left.remove_prefix(1);
+  if (left == "0") return 0;
+  double seconds = left.empty() ? std::numeric_limits<double>::quiet_NaN() : 0;
+  while (!left.empty() && !std::isnan(seconds)) {
+    const std::string_view digits = left.substr(0, left.find_first_not_of("0123456789."));
+    left.remove_prefix(digits.size());
+    const std::string_view unit = left.substr(0, left.find_first_of("0123456789."));
+    left.remove_prefix(unit.size());
+    double number = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    const auto known = std::ranges::find(kUnits, unit, &std::pair<std::string_view, double>::first);
+    const bool is_valid = error == std::errc() && end == digits.data() + digits.size() && known != kUnits.end();
+    seconds = is_valid ? seconds + number * known->second : std::numeric_limits<double>::quiet_NaN();
+  }
+  if (std::isnan(seconds)) value.fail("must be seconds, or a duration such as \"5m\" or \"1h30m\"");
+  return is_negative ? -seconds : seconds;
+}
+
 Json details_json(const Json& about) {
   const std::string family = about.value("architecture", "");
   const auto parameters = about.value("parameters", std::uint64_t{0});
@@ -191,14 +219,32 @@ std::optional<OllamaGenerateRequest> read_ollama_generate(const RequestFields& f
   return request;
 }
 
-Json ollama_loaded_json(const std::string& model, bool is_chat) {
+bool is_without_prompt(const RequestFields& fields) {
+  const auto is_empty = [&](std::string_view field) {
+    const std::optional<JsonReader> value = fields.reader().find(field);
+    return !value || value->json() == "" || value->json().empty();
+  };
+  return is_empty("prompt") && is_empty("messages");
+}
+
+std::optional<KeepAlive> read_keep_alive(const RequestFields& fields) {
+  return fields.read("keep_alive", [](const JsonReader& value) -> KeepAlive {
+    const double seconds = value.json().is_string() ? duration_seconds(value) : value.number();
+    if (seconds < 0) return {};
+    // A year is as good as forever, and does not overflow.
+    constexpr double kMost = 365.0 * 24 * 3600;
+    return {.time = std::chrono::milliseconds(static_cast<std::int64_t>(std::min(seconds, kMost) * 1000))};
+  });
+}
+
+Json ollama_loaded_json(const std::string& model, bool is_chat, std::string_view reason) {
   Json json = {{"model", model}, {"created_at", now_text()}};
   if (is_chat) {
     json["message"] = {{"role", "assistant"}, {"content", ""}};
   } else {
     json["response"] = "";
   }
-  json.update({{"done", true}, {"done_reason", "load"}});
+  json.update({{"done", true}, {"done_reason", reason}});
   return json;
 }
 
@@ -287,6 +333,7 @@ std::string OllamaFormat::write_piece(const AnswerPiece& piece) {
   };
   for (const ReplyPart& part : piece.parts) {
     const bool continues = part.kind == ReplyKind::kToolArguments;
+    if (part.kind == ReplyKind::kBrokenCall) parts_.clear();  // its text takes its place
     if (!continues) send_waiting();
     if (continues || part.kind == ReplyKind::kToolName) {
       parts_.push_back(part);

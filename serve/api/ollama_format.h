@@ -29,8 +29,20 @@ struct OllamaGenerateRequest {
 std::optional<ChatRequest> read_ollama_chat(const RequestFields& fields, const ModelFacts& model);
 std::optional<OllamaGenerateRequest> read_ollama_generate(const RequestFields& fields, const ModelFacts& model);
 
-/// Returns the answer to a request without a prompt.
-nlohmann::ordered_json ollama_loaded_json(const std::string& model, bool is_chat);
+/// Returns whether a request to /api/chat or /api/generate has neither a prompt nor messages.
+bool is_without_prompt(const RequestFields& fields);
+
+/// How long a model stays in memory after a request; nullopt: until other models need the memory.
+struct KeepAlive {
+  std::optional<std::chrono::milliseconds> time;
+};
+
+/// Reads `keep_alive`: seconds, or a text such as "1h30m"; below 0: without a limit. Returns nullopt if it is missing.
+/// Throws ApiError.
+std::optional<KeepAlive> read_keep_alive(const RequestFields& fields);
+
+/// Returns the answer to a request without a prompt. `reason`: "load" or "unload".
+nlohmann::ordered_json ollama_loaded_json(const std::string& model, bool is_chat, std::string_view reason);
 
 /// Returns an entry of /api/tags and /api/ps, from the model's description in /v1/models.
 nlohmann::ordered_json ollama_model_json(const nlohmann::ordered_json& about);

@@ -43,6 +43,22 @@ nlohmann::ordered_json usage_json(const RequestUsage& usage) {
           {"completion_tokens_details", {{"reasoning_tokens", usage.thinking_tokens}}}};
 }
 
+nlohmann::ordered_json token_logprobs_json(const text::Tokenizer& tokenizer, std::span<const GeneratedToken> tokens) {
+  const auto token_json = [&](int id, double logprob) -> nlohmann::ordered_json {
+    nlohmann::ordered_json bytes = nlohmann::ordered_json::array();
+    for (const char byte : tokenizer.token_bytes(id)) bytes.push_back(static_cast<unsigned char>(byte));
+    return {{"token", token_text(tokenizer, id)}, {"logprob", logprob}, {"bytes", std::move(bytes)}};
+  };
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const GeneratedToken& token : tokens) {
+    nlohmann::ordered_json entry = token_json(token.id, token.logprob);
+    entry["top_logprobs"] = nlohmann::ordered_json::array();
+    for (const TokenLogprob& top : token.top) entry["top_logprobs"].push_back(token_json(top.id, top.logprob));
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
 std::string token_text(const text::Tokenizer& tokenizer, int id) {
   return files::replace_invalid_utf8(tokenizer.token_bytes(id));
 }

@@ -66,6 +66,9 @@ nlohmann::ordered_json finish_reason(const std::optional<ChoiceEnd>& end);
 
 nlohmann::ordered_json usage_json(const RequestUsage& usage);
 
+/// Returns the log-probabilities of tokens in OpenAI's form: a list of {"token","logprob","bytes","top_logprobs"}.
+nlohmann::ordered_json token_logprobs_json(const text::Tokenizer& tokenizer, std::span<const GeneratedToken> tokens);
+
 /// Returns a token's text, also for special tokens.
 std::string token_text(const text::Tokenizer& tokenizer, int id);
 

@@ -37,6 +37,47 @@ nlohmann::json parse_body(std::string_view body) {
   }
 }
 
+/// Returns the end of the JSON value at `begin`, or of a string if it begins with a quote. The text is valid JSON.
+std::size_t end_of_value(std::string_view text, std::size_t begin) {
+  std::size_t depth = 0;
+  bool in_string = false;
+  for (std::size_t i = begin; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c != '"') continue;
+      in_string = false;
+      if (depth == 0) return i + 1;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      ++depth;
+    } else if (c == '}' || c == ']') {
+      if (depth == 0) return i;  // of the object around a number
+      if (--depth == 0) return i + 1;
+    } else if (c == ',' && depth == 0) {
+      return i;
+    }
+  }
+  return text.size();
+}
+
+/// Returns the text of a member's value in the text of an object that is valid JSON and has the member.
+std::string_view member_text(std::string_view object, std::string_view name) {
+  std::size_t key = object.find('{');
+  while (true) {
+    key = object.find('"', key + 1);
+    const std::size_t key_end = end_of_value(object, key);
+    const std::string_view written = object.substr(key, key_end - key);
+    const std::size_t begin = object.find_first_not_of(" \t\r\n", object.find(':', key_end) + 1);
+    const std::size_t end = end_of_value(object, begin);
+    const bool is_it =
+        written.contains('\\') ? nlohmann::json::parse(written) == name : written.substr(1, written.size() - 2) == name;
+    if (is_it) return object.substr(begin, end - begin);
+    key = end;
+  }
+}
+
 }  // namespace
 
 std::int64_t whole_number(const files::JsonReader& value, std::int64_t least, std::int64_t most) {
@@ -76,13 +117,7 @@ nlohmann::ordered_json RequestFields::ordered(std::string_view field) const {
                         check_members(value.json(), field);
                         return true;
                       }).value_or(false);
-  if (!exists) return nullptr;
-  // Other fields are not built, because their objects may have any number of members.
-  using Event = nlohmann::ordered_json::parse_event_t;
-  const auto keeps = [&](int depth, Event event, const nlohmann::ordered_json& parsed) {
-    return event != Event::key || depth != 1 || parsed == field;
-  };
-  return nlohmann::ordered_json::parse(body_, keeps).at(std::string(field));
+  return exists ? nlohmann::ordered_json::parse(member_text(body_, field)) : nlohmann::ordered_json();
 }
 
 std::optional<double> RequestFields::number(std::string_view field, double least, double most) const {

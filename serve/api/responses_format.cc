@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "serve/api/field_table.h"
 #include "serve/api/json_text.h"
 #include "serve/api/message_text.h"
+#include "serve/api/openai_format.h"
 
 namespace ballast::serve {
 namespace {
@@ -159,24 +161,28 @@ void read_reasoning(const RequestFields& fields, ChatRequest& request) {
   });
 }
 
-/// Refuses a prompt that is stored elsewhere, and log-probabilities, which responses do not have.
-void check_unsupported(const RequestFields& fields) {
-  if (fields.has("prompt")) throw ApiError(400, "prompt: is not supported: send input", "prompt");
-  if (fields.integer("top_logprobs", 0, kMostTopLogprobs).value_or(0) > 0) {
-    throw ApiError(400, "top_logprobs: is not supported: use /v1/chat/completions", "top_logprobs");
-  }
-}
-
-void check_include(const RequestFields& fields) {
-  fields.read("include", [](const JsonReader& include) {
+/// Reads what a response includes: log-probabilities, and how many of the most likely tokens for each.
+std::optional<std::size_t> read_included_logprobs(const RequestFields& fields) {
+  constexpr std::string_view kLogprobs = "message.output_text.logprobs";
+  const auto read = [&](const JsonReader& include) {
+    bool has_logprobs = false;
     for (const std::string& name : include.strings()) {
+      has_logprobs = has_logprobs || name == kLogprobs;
       // The thinking is in the response anyway, and needs no encryption to be sent back.
-      if (name != "reasoning.encrypted_content") {
+      if (name != kLogprobs && name != "reasoning.encrypted_content") {
         include.fail(files::concat(files::in_quotes(name), " is not supported"));
       }
     }
-    return true;
-  });
+    return has_logprobs;
+  };
+  const bool has_logprobs = fields.read("include", read).value_or(false);
+  const std::int64_t top = fields.integer("top_logprobs", 0, kMostTopLogprobs).value_or(0);
+  if (has_logprobs) return static_cast<std::size_t>(top);
+  if (top > 0) {
+    throw ApiError(400, files::concat("top_logprobs: need include to have ", files::in_quotes(kLogprobs)),
+                   "top_logprobs");
+  }
+  return std::nullopt;
 }
 
 /// Returns the response before its answer, which repeats the request's options as OpenAI's does.
@@ -204,11 +210,16 @@ Json head_json(const RequestFields& fields, const ChatRequest& request, const st
           {"text", own("text", {{"format", {{"type", "text"}}}})},
           {"tool_choice", own("tool_choice", "auto")},
           {"tools", own("tools", Json::array())},
+          {"top_logprobs", options.logprobs.value_or(0)},
           {"top_p", options.top_p},
           {"truncation", "disabled"},
           {"usage", nullptr},
           {"user", own("user", nullptr)},
           {"metadata", own("metadata", Json::object())}};
+}
+
+void append(const Json& entries, Json& list) {
+  for (const Json& entry : entries) list.push_back(entry);
 }
 
 }  // namespace
@@ -217,13 +228,14 @@ ResponsesRequest read_responses_request(const RequestFields& fields, const Model
                                         const std::string& model_name, const Json& earlier) {
   constexpr std::array<std::string_view, 1> kLimits = {"max_output_tokens"};
   check_fields(fields, kResponses);
-  check_include(fields);
-  check_unsupported(fields);
+  if (fields.has("prompt")) throw ApiError(400, "prompt: is not supported: send input", "prompt");
   ResponsesRequest request;
   request.chat.tools = read_function_tools(fields);
   request.chat.generation = read_generation(fields, model);
+  request.chat.generation.options.logprobs = read_included_logprobs(fields);
   request.chat.limit = read_answer_limit(fields, kLimits);
   request.chat.delivery.stream = fields.flag("stream", false);
+  request.chat.repeats_answer = true;
   request.messages = earlier;
   request.is_stored = fields.flag("store", true);
   for (Json& message : read_input(fields)) request.messages.push_back(std::move(message));
@@ -241,8 +253,11 @@ ResponsesRequest read_responses_request(const RequestFields& fields, const Model
   return request;
 }
 
-ResponsesFormat::ResponsesFormat(Json head, OnDone on_done)
-    : response_(std::move(head)), on_done_(std::move(on_done)), message_({{"role", "assistant"}, {"content", ""}}) {}
+ResponsesFormat::ResponsesFormat(Json head, OnDone on_done, const text::Tokenizer* tokenizer)
+    : response_(std::move(head)),
+      on_done_(std::move(on_done)),
+      tokenizer_(tokenizer),
+      message_({{"role", "assistant"}, {"content", ""}}) {}
 
 std::string ResponsesFormat::event(std::string_view name, Json data) {
   Json numbered = {{"type", name}};
@@ -259,16 +274,31 @@ std::string ResponsesFormat::begin_stream(std::size_t /*choices*/) {
 
 std::string ResponsesFormat::write_piece(const AnswerPiece& piece) {
   std::string text;
-  for (const ReplyPart& part : piece.parts) {
+  std::span<const GeneratedToken> tokens = piece.tokens;
+  const auto take = [&](std::size_t count) {
+    const std::span<const GeneratedToken> taken = tokens.first(std::min(count, tokens.size()));
+    tokens = tokens.subspan(taken.size());
+    return logprobs_json(taken);
+  };
+  const std::size_t of_parts = std::reduce(piece.part_tokens.begin(), piece.part_tokens.end());
+  // Tokens before the first part belong to the open item: marks after it, or text of it that was held back.
+  Json held_back = take(tokens.size() - std::min(of_parts, tokens.size()));
+  for (std::size_t i = 0; i < piece.parts.size(); ++i) {
+    const ReplyPart& part = piece.parts[i];
     const bool begins_call = part.kind == ReplyKind::kToolName;
-    const ReplyKind item = part.kind == ReplyKind::kToolArguments ? ReplyKind::kToolName : part.kind;
+    const ReplyKind item = item_kind(part.kind);
+    if (part.kind == ReplyKind::kBrokenCall) text += drop_call();
     if (begins_call || kind_ != item) {
+      if (kind_) append(std::exchange(held_back, Json::array()), logprobs_);
       text += close_item(true);
       text += open_item(part);
     }
+    Json logprobs = std::exchange(held_back, Json::array());
+    append(take(i < piece.part_tokens.size() ? piece.part_tokens[i] : 0), logprobs);
+    append(logprobs, logprobs_);
     if (begins_call) continue;
     text_ += part.text;
-    Json delta = {{"item_id", item_["id"]}, {"output_index", response_["output"].size()}};
+    Json delta = {{"item_id", item_["id"]}, {"output_index", items_}};
     if (item == ReplyKind::kToolName) {
       delta["delta"] = part.text;
       text += event("response.function_call_arguments.delta", std::move(delta));
@@ -278,18 +308,34 @@ std::string ResponsesFormat::write_piece(const AnswerPiece& piece) {
     if (item == ReplyKind::kThinking) {
       text += event("response.reasoning_text.delta", std::move(delta));
     } else {
-      delta["logprobs"] = Json::array();
+      delta["logprobs"] = std::move(logprobs);
       text += event("response.output_text.delta", std::move(delta));
     }
   }
+  append(held_back, logprobs_);
   if (piece.end) ends_early_ = piece.end->finish != GenerateResult::Finish::kStop;
   return text;
 }
 
+/// Returns nothing for thinking and calls, and if none are requested.
+Json ResponsesFormat::logprobs_json(std::span<const GeneratedToken> tokens) const {
+  return tokenizer_ == nullptr ? Json::array() : token_logprobs_json(*tokenizer_, tokens);
+}
+
+/// Ends the open call, which turned out to be none: it is in no response and no conversation.
+std::string ResponsesFormat::drop_call() {
+  if (kind_ != ReplyKind::kToolName) return {};
+  item_["status"] = "incomplete";
+  item_["arguments"] = text_;
+  kind_.reset();
+  return event("response.output_item.done", {{"output_index", items_++}, {"item", std::exchange(item_, nullptr)}});
+}
+
 std::string ResponsesFormat::open_item(const ReplyPart& part) {
-  kind_ = part.kind;
+  kind_ = item_kind(part.kind);
   text_.clear();
-  const std::size_t index = response_["output"].size();
+  logprobs_ = Json::array();
+  const std::size_t index = items_;
   Json content;
   if (part.kind == ReplyKind::kToolName) {
     item_ = {{"id", random_id("fc_")},     {"type", "function_call"},       {"status", "in_progress"},
@@ -319,7 +365,7 @@ std::string ResponsesFormat::open_item(const ReplyPart& part) {
 /// Adds the open item to the response, and its text to the message.
 std::string ResponsesFormat::close_item(bool complete) {
   if (!kind_) return {};
-  const std::size_t index = response_["output"].size();
+  const std::size_t index = items_++;
   const Json where = {{"item_id", item_["id"]}, {"output_index", index}};
   std::string text;
   item_["status"] = complete ? "completed" : "incomplete";
@@ -335,13 +381,13 @@ std::string ResponsesFormat::close_item(bool complete) {
   } else {
     const bool thinks = *kind_ == ReplyKind::kThinking;
     Json part = {{"type", thinks ? "reasoning_text" : "output_text"}, {"text", text_}};
-    if (!thinks) part.update({{"annotations", Json::array()}, {"logprobs", Json::array()}});
+    if (!thinks) part.update({{"annotations", Json::array()}, {"logprobs", logprobs_}});
     item_["content"].push_back(part);
     const char* name = thinks ? "reasoning_content" : "content";
     message_[name] = message_.value(name, "") + text_;
     Json done = where;
     done.update({{"content_index", 0}, {"text", text_}});
-    if (!thinks) done["logprobs"] = Json::array();
+    if (!thinks) done["logprobs"] = logprobs_;
     text = event(thinks ? "response.reasoning_text.done" : "response.output_text.done", std::move(done));
     Json part_done = where;
     part_done.update({{"content_index", 0}, {"part", std::move(part)}});

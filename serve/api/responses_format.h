@@ -7,11 +7,13 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "serve/api/answer_format.h"
 #include "serve/api/chat_request.h"
+#include "text/tokenizer.h"
 
 namespace ballast::serve {
 
@@ -32,7 +34,8 @@ class ResponsesFormat : public AnswerFormat {
   /// Is called with the whole response, and with the answer as a message of a conversation.
   using OnDone = std::function<void(const nlohmann::ordered_json& response, const nlohmann::ordered_json& message)>;
 
-  ResponsesFormat(nlohmann::ordered_json head, OnDone on_done);
+  /// `tokenizer`: for log-probabilities, and must outlive this object; null: there are none.
+  ResponsesFormat(nlohmann::ordered_json head, OnDone on_done, const text::Tokenizer* tokenizer = nullptr);
 
   std::string begin_stream(std::size_t choices) override;
   std::string write_piece(const AnswerPiece& piece) override;
@@ -44,16 +47,20 @@ class ResponsesFormat : public AnswerFormat {
   std::string event(std::string_view name, nlohmann::ordered_json data);
   std::string open_item(const ReplyPart& part);
   std::string close_item(bool complete);
-  void add_part(const ReplyPart& part);
+  std::string drop_call();
+  nlohmann::ordered_json logprobs_json(std::span<const GeneratedToken> tokens) const;
   nlohmann::ordered_json finished(const RequestUsage& usage);
 
   nlohmann::ordered_json response_;
   OnDone on_done_;
-  nlohmann::ordered_json message_;  ///< the answer as a message
-  nlohmann::ordered_json item_;     ///< the open item; null: none
-  std::string text_;                ///< of the open item
-  std::optional<ReplyKind> kind_;   ///< of the open item
-  bool ends_early_ = false;         ///< at the limit of its tokens
+  const text::Tokenizer* tokenizer_;
+  nlohmann::ordered_json message_;                                     ///< the answer as a message
+  nlohmann::ordered_json item_;                                        ///< the open item; null: none
+  std::string text_;                                                   ///< of the open item
+  nlohmann::ordered_json logprobs_ = nlohmann::ordered_json::array();  ///< of the open item's tokens
+  std::optional<ReplyKind> kind_;                                      ///< of the open item
+  std::size_t items_ = 0;    ///< that are closed, calls that turned out to be none included
+  bool ends_early_ = false;  ///< at the limit of its tokens
   std::uint64_t events_ = 0;
 };
 

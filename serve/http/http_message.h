@@ -13,9 +13,10 @@ namespace ballast::serve {
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
-  std::string method;  ///< "GET"
-  std::string path;    ///< of the target, without the query after '?', as sent
-  std::string client;  ///< the client's address, "127.0.0.1"
+  std::string method;   ///< "GET"
+  std::string path;     ///< of the target, without the query after '?', as sent
+  std::string query{};  ///< what follows the '?', as sent
+  std::string client;   ///< the client's address, "127.0.0.1"
   HttpHeaders headers;
   std::string body;
 

@@ -29,6 +29,12 @@ std::string path_of(std::string_view target) {
   return std::string(target.substr(0, target.find('?')));
 }
 
+/// Returns what follows the first '?'.
+std::string query_of(std::string_view target) {
+  const std::size_t mark = target.find('?');
+  return mark == std::string_view::npos ? std::string() : std::string(target.substr(mark + 1));
+}
+
 /// Returns whether a header is continued on another line, which other readers have parsed as part of the value or as a
 /// header.
 bool has_folded_line(std::string_view head) {
@@ -57,6 +63,7 @@ class RequestParser::Fields final : public http::basic_parser<true> {
   void on_request_impl(http::verb, Text method, Text target, int version, ParserError&) override {
     request.method.assign(method.data(), method.size());
     request.path = path_of({target.data(), target.size()});
+    request.query = query_of({target.data(), target.size()});
     http_1_0 = version == 10;
   }
 

@@ -1,6 +1,7 @@
 #include "serve/scheduler/prefix_cache.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace ballast::serve {
@@ -107,6 +108,22 @@ bool PrefixCache::drop_oldest() {
   if (by_use_.empty()) return false;
   forget(*by_use_.begin()->second);
   return true;
+}
+
+std::optional<PrefixCache::Text> PrefixCache::take_oldest() {
+  if (by_use_.empty()) return std::nullopt;
+  Node& oldest = *by_use_.begin()->second;
+  std::vector<const Node*> path;
+  for (const Node* node = &oldest; node != nullptr; node = node->parent) path.push_back(node);
+  const auto root = std::ranges::find(roots_, path.back(), [](const auto& entry) { return entry.second.get(); });
+  std::string salt = root->first;
+  std::vector<int> tokens;
+  for (const Node* node : std::views::reverse(path)) {
+    tokens.insert(tokens.end(), node->edge.begin(), node->edge.end());
+  }
+  Text text = {.tokens = std::move(tokens), .salt = std::move(salt), .state = std::move(oldest.entry->state)};
+  forget(oldest);
+  return text;
 }
 
 void PrefixCache::touch(Node& node) {

@@ -45,6 +45,15 @@ class PrefixCache {
   /// Removes the least recently used entry. Returns false if there is none.
   bool drop_oldest();
 
+  struct Text {
+    std::vector<int> tokens;
+    std::string salt;
+    model::SequenceState state;
+  };
+
+  /// Removes and returns the least recently used entry; nullopt if there is none.
+  std::optional<Text> take_oldest();
+
   std::size_t size() const { return by_use_.size(); }
 
  private:

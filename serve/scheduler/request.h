@@ -53,6 +53,7 @@ struct ChoiceEnd {
 enum class Failure {
   kCancelled,  ///< by its ticket
   kStopped,    ///< with the server
+  kNoToken,    ///< its options allow no token that its text could go on with
   kError,
 };
 

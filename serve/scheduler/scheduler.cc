@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "ballast/error.h"
+#include "engine/sampling.h"
 #include "kernels/attention/key_value_pages.h"
 #include "kernels/clock.h"
 #include "kernels/machine.h"
 #include "kernels/parallel.h"
+#include "serve/scheduler/state_identity.h"
 
 namespace ballast::serve {
 namespace {
@@ -67,6 +69,11 @@ Scheduler::Scheduler(const engine::LoadedModel& loaded, const SchedulerOptions& 
   stats_.page_bytes = page_bytes_;
   stats_.finished = {{"stop", 0}, {"length", 0}, {"abort", 0}, {"error", 0}};
   published_ = stats_;
+  if (!loaded.model.spec().causal) options_.disk_cache = nullptr;  // its texts do not continue others
+  constexpr std::uint64_t kPartThatWaits = 4;
+  if (options_.disk_cache) {
+    options_.disk_cache->attach(state_identity(loaded, root_), root_, options.cache_bytes / kPartThatWaits);
+  }
 }
 
 std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> Scheduler::submit(std::vector<Submission> submissions) {
@@ -80,15 +87,17 @@ std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> Scheduler::submit(s
     add_parts(std::move(submission), tickets.back(), entering);
   }
   for (const RequestPtr& request : entering) request->waiting_slot = slot;
-  const std::lock_guard lock(mutex_);
-  if (std::optional<Refusal> refused = refusal()) return std::unexpected(*std::move(refused));
-  for (RequestPtr& request : entering) {
-    const std::string user = request->request.user;
-    const std::size_t cost =
-        request->request.prompt.size() + request->choices.size() * request->request.options.max_tokens;
-    waiting_.push(user, std::move(request), cost);
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::optional<Refusal> refused = refusal()) return std::unexpected(*std::move(refused));
+    for (RequestPtr& request : entering) {
+      const std::string user = request->request.user;
+      const std::size_t cost =
+          request->request.prompt.size() + request->choices.size() * request->request.options.max_tokens;
+      waiting_.push(user, std::move(request), cost);
+    }
   }
-  changed_.notify_one();
+  if (options_.on_accepted) options_.on_accepted();
   return tickets;
 }
 
@@ -161,37 +170,29 @@ double Scheduler::expected_wait() const {
 void Scheduler::drain() {
   const std::lock_guard lock(mutex_);
   draining_ = true;
-  changed_.notify_one();
-}
-
-void Scheduler::stop() {
-  const std::lock_guard lock(mutex_);
-  stopping_ = true;
-  changed_.notify_one();
 }
 
 SchedulerStats Scheduler::stats() const {
   const std::lock_guard lock(mutex_);
   SchedulerStats stats = published_;
   stats.waiting = waiting_.size();
+  if (options_.disk_cache) stats.disk = options_.disk_cache->stats();  // of now: files are written after a step
   return stats;
 }
 
-void Scheduler::run() {
+bool Scheduler::has_work() const {
+  const std::lock_guard lock(mutex_);
+  return !stopping_ && (!waiting_.empty() || !running_.empty());
+}
+
+void Scheduler::work(bool others_wait) {
+  others_wait_ = others_wait;
   try {
-    while (wait_for_work()) {
-      try {
-        turn();
-      } catch (const std::exception& error) {  // no memory: running requests are lost, waiting ones continue
-        fail_running(error.what());
-        loaded_.model.check_files();  // without its files the model cannot run: the server ends
-      }
-    }
-  } catch (...) {
-    end();
-    throw;
+    turn();
+  } catch (const std::exception& error) {  // no memory: running requests are lost, waiting ones continue
+    fail_running(error.what());
+    loaded_.model.check_files();  // without its files the model cannot run
   }
-  end();
 }
 
 void Scheduler::turn() {
@@ -201,14 +202,17 @@ void Scheduler::turn() {
   do {
     schedule_tokens();
   } while (!make_room());
-  if (!scheduled_.empty()) step();
+  if (!scheduled_.empty()) {
+    step();
+  } else if (options_.disk_cache) {
+    options_.disk_cache->wait();
+  }
   remove_ended();
   publish();
 }
 
 void Scheduler::fail_running(const std::string& message) {
-  while (prefix_cache_.drop_oldest()) {
-  }
+  drop_all_texts();
   for (const RequestPtr& request : running_) {
     request->drop_pages();
     if (!request->ended()) fail(*request, Failure::kError, message);
@@ -222,20 +226,9 @@ void Scheduler::end() {
   publish();
 }
 
-/// Returns false when no more requests will come.
-bool Scheduler::wait_for_work() {
-  // Measuring the memory takes a moment, so it is done when no request has come for this time.
-  constexpr std::chrono::seconds kQuiet{2};
-  std::unique_lock lock(mutex_);
-  const auto something = [&] { return stopping_ || draining_ || !waiting_.empty() || !running_.empty(); };
-  if (stats_.fastest_tokens == 0 && !changed_.wait_for(lock, kQuiet, something)) {
-    lock.unlock();
-    stats_.fastest_tokens = kernels::measure_read_gb_s() * 1e9 / static_cast<double>(loaded_.model.streamed_bytes());
-    publish();
-    lock.lock();
-  }
-  changed_.wait(lock, something);
-  return !stopping_ && (!draining_ || !waiting_.empty() || !running_.empty());
+void Scheduler::measure_memory() {
+  stats_.fastest_tokens = kernels::measure_read_gb_s() * 1e9 / static_cast<double>(loaded_.model.streamed_bytes());
+  publish();
 }
 
 void Scheduler::drop_cancelled() {
@@ -307,7 +300,7 @@ void Scheduler::schedule_tokens() {
       if (choice.generates()) scheduled_.push_back({.request = request.get(), .choice = &choice, .tokens = 1});
     }
   }
-  schedule_prompts(pace_.tokens(!scheduled_.empty()));
+  schedule_prompts(pace_.tokens(!scheduled_.empty() || others_wait_));
   if (steps_without_drafts_ > 0) {
     --steps_without_drafts_;
   } else if (speculation_) {
@@ -364,6 +357,7 @@ void Scheduler::schedule_prompts(std::size_t budget) {
       if (!choice.sequence) {
         if (begins_like_another(*request, choice)) continue;
         try {
+          if (reads_from_disk(*request, choice)) continue;
           begin(*request, choice);
         } catch (const std::exception& error) {  // no memory for it
           choice.sequence.reset();
@@ -387,6 +381,43 @@ bool Scheduler::begins_like_another(const RunningRequest& request, const Choice&
     return scheduled.choice->generated == 0 && scheduled.request->request.salt == request.request.salt &&
            common_length(scheduled.choice->tokens, choice.tokens) >= cached + kPageTokens;
   });
+}
+
+/// Returns whether the beginning of the prompt is being read from disk into the prefix cache.
+bool Scheduler::reads_from_disk(const RunningRequest& request, const Choice& choice) {
+  if (!options_.disk_cache || request.reads_whole(choice)) return false;
+  return options_.disk_cache->bring_back(choice.tokens, request.request.salt, prefix_cache_);
+}
+
+/// Stores the state of a text in the prefix cache, and on disk while it is still in memory: then its pages can be
+/// dropped at any time.
+void Scheduler::store(std::span<const int> tokens, const std::string& salt, const model::SequenceState& state) {
+  prefix_cache_.insert(tokens, salt, state);
+  if (options_.disk_cache) options_.disk_cache->save(tokens, salt, state);
+}
+
+/// Removes the least recently used text from the prefix cache. Parts of it that are not on disk, because the disk was
+/// too slow, get another chance.
+bool Scheduler::drop_oldest_text() {
+  if (!options_.disk_cache) return prefix_cache_.drop_oldest();
+  const std::optional<PrefixCache::Text> text = prefix_cache_.take_oldest();
+  if (text) options_.disk_cache->save(text->tokens, text->salt, text->state);
+  return text.has_value();
+}
+
+/// Drops all cached states after a failure, also those that wait to be written.
+void Scheduler::drop_all_texts() {
+  while (prefix_cache_.drop_oldest()) {
+  }
+  if (options_.disk_cache) options_.disk_cache->give_up();
+}
+
+void Scheduler::write_texts() {
+  if (!options_.disk_cache) return;
+  while (const std::optional<PrefixCache::Text> text = prefix_cache_.take_oldest()) {
+    while (!options_.disk_cache->save(text->tokens, text->salt, text->state)) options_.disk_cache->flush();
+  }
+  options_.disk_cache->flush();
 }
 
 /// Takes the beginning of the prompt from the cache if possible. A prompt that is scored is read completely.
@@ -421,11 +452,12 @@ std::uint64_t Scheduler::bytes_of_step() const {
 bool Scheduler::make_room() {
   const auto fits = [&] {
     const std::uint64_t drafts = draft_model_ ? draft_model_->cache_bytes() : 0;
-    const std::uint64_t used = root_.cache().pool().bytes_in_use() + mixer_bytes_in_use() + drafts;
+    const std::uint64_t loading = options_.disk_cache ? options_.disk_cache->loading_bytes() : 0;
+    const std::uint64_t used = root_.cache().pool().bytes_in_use() + mixer_bytes_in_use() + drafts + loading;
     return used + bytes_of_step() <= options_.cache_bytes;
   };
   while (!fits()) {
-    if (prefix_cache_.drop_oldest()) continue;
+    if (drop_oldest_text() || (options_.disk_cache && options_.disk_cache->give_up())) continue;
     drop_drafts();
     return fits() || !preempt_last();
   }
@@ -478,8 +510,7 @@ void Scheduler::step() {
     if (speculation_) speculation_->measure_step(rows, seconds);
   } catch (const std::exception& error) {
     // The contents of the sequences are unknown after a failure.
-    while (prefix_cache_.drop_oldest()) {
-    }
+    drop_all_texts();
     for (const ScheduledTokens& scheduled : scheduled_) {
       scheduled.request->drop_pages();
       if (!scheduled.request->failed) fail(*scheduled.request, Failure::kError, error.what());
@@ -516,6 +547,8 @@ void Scheduler::choose() {
       if (failures[i]) std::rethrow_exception(failures[i]);
       if (scheduled_[i].choice->generated == 0) end_prompt(scheduled_[i]);
       take(scheduled_[i], std::move(tokens[i]));
+    } catch (const engine::NoTokenError& error) {
+      fail(request, Failure::kNoToken, error.what());
     } catch (const std::exception& error) {
       fail(request, Failure::kError, error.what());
     }
@@ -544,7 +577,7 @@ std::vector<Scheduler::ChosenToken> Scheduler::choose_tokens(const ScheduledToke
 void Scheduler::end_prompt(const ScheduledTokens& scheduled) {
   RunningRequest& request = *scheduled.request;
   if (loaded_.model.spec().causal) {
-    prefix_cache_.insert(scheduled.choice->tokens, request.request.salt, scheduled.choice->sequence->state());
+    store(scheduled.choice->tokens, request.request.salt, scheduled.choice->sequence->state());
     scheduled.choice->shares_last_page = true;
   }
   if (scheduled.embeds()) {
@@ -594,7 +627,7 @@ void Scheduler::end_choice(RunningRequest& request, Choice& choice, GenerateResu
   std::vector<ReplyPart> parts = choice.output.take_parts();
   if (!parts.empty()) request.listener->on_token(index, std::move(parts), nullptr);
   if (loaded_.model.spec().causal) {
-    prefix_cache_.insert(std::span(choice.tokens).first(choice.run()), request.request.salt, choice.sequence->state());
+    store(std::span(choice.tokens).first(choice.run()), request.request.salt, choice.sequence->state());
   }
   choice.sequence.reset();
   choice.draft_sequence.reset();

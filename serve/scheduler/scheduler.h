@@ -1,4 +1,5 @@
 // The scheduler of many requests over one model: the waiting queue, the running requests, and the batch of each step.
+// An EngineLoop calls it.
 //
 // Tokens of generating texts come first in a step; the rest of the target time between two of their tokens is used for
 // pieces of prompts. Requests enter and leave between steps (continuous batching, Orca 2022). A request's result does
@@ -7,10 +8,10 @@
 #define BALLAST_SERVE_SCHEDULER_SCHEDULER_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,6 +23,7 @@
 #include "engine/draft_model.h"
 #include "engine/loaded_model.h"
 #include "engine/speculation.h"
+#include "serve/scheduler/disk_cache.h"
 #include "serve/scheduler/fair_queue.h"
 #include "serve/scheduler/prefix_cache.h"
 #include "serve/scheduler/prompt_pace.h"
@@ -46,6 +48,9 @@ struct SchedulerOptions {
   double target_itl = 0.150;                   ///< seconds between two tokens of a text while prompts are read
   std::size_t draft_tokens = 8;                ///< most tokens that are drafted for a text at once; 0: none
   const engine::LoadedModel* draft = nullptr;  ///< drafts tokens and outlives the scheduler; null: none
+  /// Keeps beginnings of texts on disk, too. Not attached, and not used by another scheduler; null: none.
+  std::shared_ptr<DiskCache> disk_cache = nullptr;
+  std::function<void()> on_accepted{};  ///< is called after requests were accepted, on any thread
 };
 
 /// Why a request was not accepted: the server is full, or shutting down.
@@ -57,7 +62,7 @@ struct Refusal {
 
 class Scheduler {
  public:
-  /// The model must outlive the scheduler. Throws Error if the memory for pages is less than one text needs, and for a
+  /// The models must outlive the scheduler. Throws Error if the memory for pages is less than one text needs, and for a
   /// draft model that does not fit the model.
   Scheduler(const engine::LoadedModel& loaded, const SchedulerOptions& options);
   Scheduler(const Scheduler&) = delete;
@@ -70,8 +75,24 @@ class Scheduler {
   /// Returns the largest number of tokens of each continuation for which all fit the memory; at least one.
   std::size_t most_tokens(std::size_t choices, std::size_t prompt_tokens) const;
 
-  /// Runs on the engine's thread until drain() and the last request's end, or until stop().
-  void run();
+  // Called by the engine's thread: see EngineLoop.
+
+  /// Returns whether a request is waiting or running.
+  bool has_work() const;
+
+  /// Runs a step. `others_wait`: another model's texts wait for this step's end, so that it must be short. Throws Error
+  /// if the model can't go on, because its files are not complete any more.
+  void work(bool others_wait);
+
+  /// Ends all requests with a failure, and refuses later ones.
+  void end();
+
+  /// Measures the memory's bandwidth, which takes a moment.
+  void measure_memory();
+  bool has_measured_memory() const { return stats_.fastest_tokens > 0; }
+
+  /// Moves the texts of the prefix cache to disk, if there is such a cache. No request may be running.
+  void write_texts();
 
   /// Any thread. Throws Error for options that are out of range; tokens and lengths must have been checked. The
   /// requests are accepted together or not at all, and take one slot of the waiting queue. A request with many choices
@@ -80,9 +101,6 @@ class Scheduler {
 
   /// Accepts no more requests and completes the accepted ones. Any thread.
   void drain();
-
-  /// Ends all requests with a failure within a step. Any thread.
-  void stop();
 
   /// Returns a copy as of the last step. Any thread.
   SchedulerStats stats() const;
@@ -113,8 +131,6 @@ class Scheduler {
   void add_parts(Submission submission, std::shared_ptr<Ticket> ticket, std::vector<RequestPtr>& entering) const;
   void check_fits(const GenerationRequest& request) const;
   std::optional<Refusal> refusal() const;
-  void end();
-  bool wait_for_work();
   void turn();
   void drop_cancelled();
   void admit();
@@ -125,7 +141,11 @@ class Scheduler {
   void draft();
   void drop_drafts();
   bool begins_like_another(const RunningRequest& request, const Choice& choice) const;
+  bool reads_from_disk(const RunningRequest& request, const Choice& choice);
   void begin(RunningRequest& request, Choice& choice);
+  void store(std::span<const int> tokens, const std::string& salt, const model::SequenceState& state);
+  bool drop_oldest_text();
+  void drop_all_texts();
   bool make_room();
   std::uint64_t bytes_of_step() const;
   bool preempt_last();
@@ -152,7 +172,6 @@ class Scheduler {
 
   std::atomic<std::size_t> waiting_slots_taken_ = 0;  ///< by submissions with a waiting request
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
   FairQueue<RequestPtr> waiting_;
   bool draining_ = false;
   bool stopping_ = false;
@@ -168,6 +187,7 @@ class Scheduler {
   std::optional<engine::Speculation> speculation_;  ///< none: nothing is drafted
   std::vector<engine::DraftedText> drafted_;
   std::size_t steps_without_drafts_ = 0;  ///< to come, because the memory was short
+  bool others_wait_ = false;              ///< another model's texts wait for the end of the step
   SchedulerStats stats_;
 };
 

@@ -38,6 +38,17 @@ class Histogram {
 inline constexpr std::array kTokenTimes = {0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5};
 inline constexpr std::array kRequestTimes = {0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0};
 
+/// Of the prefix cache on disk.
+struct DiskCacheStats {
+  bool used = false;        ///< there is such a cache
+  std::uint64_t bytes = 0;  ///< of files in its directory
+  std::size_t files = 0;    ///< in its directory
+  std::uint64_t hits = 0;   ///< tokens that were read from it
+  std::uint64_t read_bytes = 0;
+  std::uint64_t written_bytes = 0;
+  std::uint64_t unreadable = 0;  ///< files that were refused
+};
+
 struct SchedulerStats {
   std::size_t running = 0;  ///< requests
   std::size_t waiting = 0;
@@ -58,6 +69,7 @@ struct SchedulerStats {
   std::uint64_t experts_found = 0;          ///< of these, experts that were in memory
   std::uint64_t expert_bytes = 0;           ///< of experts in memory
   bool experts_on_disk = false;
+  DiskCacheStats disk{};
   double fastest_tokens =
       0;  ///< a second that one text can have at most, by how fast weights are read; 0: not measured yet
   double request_seconds = 0;                       ///< from admission to the end: a moving average

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 
 namespace ballast::serve {
 
@@ -14,8 +15,10 @@ struct AnswerShape {
   std::size_t choices = 1;                       ///< for each prompt
   std::optional<std::size_t> logprobs{};         ///< number of most likely tokens returned for each token
   std::optional<std::size_t> prompt_logprobs{};  ///< the same for each token of the prompt
+  bool repeats_answer = false;                   ///< the last event of a stream has the whole answer
   bool show_special_tokens = false;
-  bool shows_thinking = true;  ///< for chats
+  bool shows_thinking = true;      ///< for chats
+  std::string constraint_field{};  ///< the request's field that restricts the text; empty: none
 };
 
 }  // namespace ballast::serve

@@ -39,9 +39,10 @@ class EmbeddingAnswer::Listener : public RequestListener {
 };
 
 EmbeddingAnswer::EmbeddingAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand,
-                                 std::size_t inputs, MakeBody make_body)
+                                 ModelLease model, std::size_t inputs, MakeBody make_body)
     : exchange_(std::move(exchange)),
       strand_(std::move(strand)),
+      model_(std::move(model)),
       embeddings_(inputs),
       make_body_(std::move(make_body)),
       open_(inputs) {}

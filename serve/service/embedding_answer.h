@@ -13,6 +13,7 @@
 #include "serve/http/http_server.h"
 #include "serve/scheduler/request.h"
 #include "serve/service/model_answer.h"
+#include "serve/service/ready_model.h"
 #include "serve/service/worker_pool.h"
 
 namespace ballast::serve {
@@ -24,8 +25,8 @@ class EmbeddingAnswer : public ModelAnswer, public std::enable_shared_from_this<
   using MakeBody =
       std::function<nlohmann::ordered_json(std::span<const std::vector<float>> vectors, const RequestUsage& usage)>;
 
-  EmbeddingAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand, std::size_t inputs,
-                  MakeBody make_body);
+  EmbeddingAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand, ModelLease model,
+                  std::size_t inputs, MakeBody make_body);
 
   std::shared_ptr<RequestListener> listener(std::size_t input) override;
   void start(std::vector<std::shared_ptr<Ticket>> tickets) override;
@@ -38,6 +39,7 @@ class EmbeddingAnswer : public ModelAnswer, public std::enable_shared_from_this<
 
   std::shared_ptr<HttpExchange> exchange_;
   std::shared_ptr<Strand> strand_;
+  ModelLease model_;  ///< stays loaded for the requests, whose listeners own this object
   std::vector<std::vector<float>> embeddings_;
   std::vector<std::shared_ptr<Ticket>> tickets_;
   MakeBody make_body_;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 
 #include "serve/scheduler/scheduler_stats.h"
@@ -18,8 +19,13 @@ struct RequestStats {
   std::uint64_t dropped_log_lines = 0;
 };
 
-/// Returns metrics with vLLM's names and the prefix ballast.
-std::string metrics_text(const SchedulerStats& stats, const RequestStats& requests);
+struct ModelStats {
+  std::string model;  ///< value of the label `model`; empty: no such label
+  SchedulerStats stats;
+};
+
+/// Returns metrics with vLLM's names and the prefix ballast: those of each model, and those of the server.
+std::string metrics_text(std::span<const ModelStats> models, const RequestStats& requests);
 
 }  // namespace ballast::serve
 

@@ -146,14 +146,13 @@ void PromptEncoder::set_chat_prompt(ChatRequest& asked) const {
   } else {
     asked.generation.options.constraint = asked.answer.constraint;
   }
-  const bool has_tools = !asked.conversation.tools.empty();
-  compile(asked.generation.options.constraint, has_tools && !asked.answer.constraint ? "tools" : asked.answer.field);
+  compile(asked.generation.options.constraint, constraint_field(asked));
 }
 
 /// Returns the format of the reply: that in which tools are described, if the chat template does not describe them.
 std::string_view PromptEncoder::reply_format_of(const text::Conversation& conversation) const {
-  const bool needs_format = reply_format_ == text::kAutoReplyFormat && !conversation.tools.empty();
-  return needs_format && !text::template_takes_tools(tokenizer()) ? text::kToolTextFormat : reply_format_;
+  const bool needs_format = model_.reply_format == text::kAutoReplyFormat && !conversation.tools.empty();
+  return needs_format && !text::template_takes_tools(tokenizer()) ? text::kToolTextFormat : model_.reply_format;
 }
 
 /// Sets how the reply is parsed, and what it must match, after thinking and around calls.
@@ -164,7 +163,7 @@ void PromptEncoder::set_reply(const text::ChatPrompt& prompt, ChatRequest& asked
   try {
     generation.options.constraint = reply_constraint(asked, tools);
   } catch (const Error& error) {
-    throw ApiError(400, error.what(), asked.answer.constraint ? asked.answer.field : "tools");
+    throw ApiError(400, error.what(), constraint_field(asked));
   }
 }
 
@@ -173,24 +172,21 @@ Constraint PromptEncoder::reply_constraint(const ChatRequest& asked,
                                            const std::vector<text::OfferedTool>& tools) const {
   const text::ReplyParser& parser = asked.generation.reply;
   Constraint answer = asked.answer.constraint;
+  nlohmann::ordered_json ending_thinking;
   if (!tools.empty()) {
     const nlohmann::ordered_json own = answer ? text::constraint_format(answer) : nlohmann::ordered_json();
     const text::ToolConstraint calls =
-        text::tool_constraint(parser.format(), tokenizer(), tools, asked.tools.choice, own);
+        text::tool_constraint(parser.format(), tokenizer(), tools, asked.tools.choice, own, asked.thinking_tokens);
     if (!calls.format.is_null()) {
       const nlohmann::ordered_json tag = {{"type", "structural_tag"}, {"format", calls.format}};
       answer = {.kind = Constraint::Kind::kStructuralTag, .text = tag.dump()};
-      if (calls.has_thinking) {
-        if (asked.thinking_tokens) {
-          throw Error("the model's thinking can't be limited where it calls tools: leave the budget out");
-        }
-        return answer;
-      }
+      if (calls.has_thinking) return answer;
+      ending_thinking = calls.ending_thinking;
     }
   }
   std::optional<std::size_t> thinking_tokens = asked.thinking_tokens;
   if (answer && asked.conversation.arguments.value("enable_thinking", true) == false) thinking_tokens = 0;
-  return text::constrain_reply(answer, parser.format(), parser.state(), tokenizer(), thinking_tokens);
+  return text::constrain_reply(answer, parser.format(), parser.state(), tokenizer(), thinking_tokens, ending_thinking);
 }
 
 std::vector<int> PromptEncoder::count(const text::Conversation& conversation) const {

@@ -18,9 +18,8 @@ namespace ballast::serve {
 /// All methods throw ApiError. The model must outlive this object.
 class PromptEncoder {
  public:
-  /// `most_tokenized`: tokens of a text that is only counted, or cut. `reply_format`: of chats.
-  PromptEncoder(const ReadyModel& model, std::size_t most_tokenized, std::string_view reply_format)
-      : model_(model), most_tokenized_(most_tokenized), reply_format_(reply_format) {}
+  /// `most_tokenized`: tokens of a text that is only counted, or cut.
+  PromptEncoder(const ReadyModel& model, std::size_t most_tokenized) : model_(model), most_tokenized_(most_tokenized) {}
 
   const text::Tokenizer& tokenizer() const;
 
@@ -78,7 +77,6 @@ class PromptEncoder {
 
   const ReadyModel& model_;
   std::size_t most_tokenized_;
-  std::string_view reply_format_;
 };
 
 }  // namespace ballast::serve

@@ -2,7 +2,9 @@
 #ifndef BALLAST_SERVE_SERVICE_READY_MODEL_H_
 #define BALLAST_SERVE_SERVICE_READY_MODEL_H_
 
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "engine/loaded_model.h"
 #include "serve/scheduler/scheduler.h"
@@ -12,9 +14,14 @@ namespace ballast::serve {
 struct ReadyModel {
   const engine::LoadedModel& loaded;
   Scheduler& scheduler;
-  nlohmann::ordered_json about;     ///< its description in /v1/models
-  nlohmann::ordered_json outliers;  ///< results of the calibration; null: none
+  std::string name;                   ///< in answers
+  std::string reply_format = "auto";  ///< of chats
+  nlohmann::ordered_json about{};     ///< its description in /v1/models
+  nlohmann::ordered_json outliers{};  ///< results of the calibration; null: none
 };
+
+/// A model that stays loaded as long as a copy of this exists.
+using ModelLease = std::shared_ptr<const ReadyModel>;
 
 }  // namespace ballast::serve
 

@@ -73,7 +73,8 @@ std::size_t generation_bytes(std::span<const GenerationRequest> requests, const 
   for (const GenerationRequest& request : requests) {
     const std::size_t prompt = request.prompt.size();
     const std::size_t generated = request.options.max_tokens;
-    TokensBytes text = bytes_of(shape.stream ? 0 : generated, shape.logprobs);
+    TokensBytes text = bytes_of(shape.stream && !shape.repeats_answer ? 0 : generated, shape.logprobs);
+    if (shape.repeats_answer) text.kept += 2 * text.being_made;  // as JSON from the first token on, and in the events
     if (shape.echo) {
       const TokensBytes echoed = bytes_of(prompt, shape.logprobs);
       text.kept += echoed.kept;

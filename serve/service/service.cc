@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <ctime>
+#include <chrono>
 #include <exception>
 #include <iterator>
 #include <limits>
@@ -78,15 +77,26 @@ nlohmann::ordered_json token_text_or_null(const text::Tokenizer& tokenizer, std:
   return id ? nlohmann::ordered_json(token_text(tokenizer, *id)) : nullptr;
 }
 
+/// Runs `answer`; if it throws, the answer is an error.
+template <class Action>
+void answer_or_fail(HttpExchange& exchange, const Action& answer) {
+  try {
+    answer();
+  } catch (const ApiError& error) {
+    exchange.respond(error.response(error_form(exchange.request().path)));
+  } catch (const std::exception& error) {
+    exchange.respond(ApiError(500, error.what()).response(error_form(exchange.request().path)));
+  }
+}
+
 }  // namespace
 
 struct Service::Endpoint {
   std::string_view method;
   std::string_view path;
   bool is_public;
-  bool takes_time;  ///< runs on a worker
-  void (*answer)(Service& service, const std::shared_ptr<HttpExchange>& exchange,
-                 const std::shared_ptr<Strand>& strand);
+  void (Service::*answer)(HttpExchange& exchange);    ///< on the network thread; null: `work` answers
+  void (Service::*work)(const Call& call) = nullptr;  ///< on a worker, with a model
 
   /// Returns whether a canonical path is this one, or below it if it ends with a slash.
   bool is_at(std::string_view other) const {
@@ -94,65 +104,66 @@ struct Service::Endpoint {
   }
 };
 
+struct Service::Posted {
+  std::shared_ptr<HttpExchange> exchange;
+  const Endpoint& endpoint;
+  std::shared_ptr<Strand> strand;         ///< of the worker that reads it
+  std::optional<RequestFields> fields{};  ///< refer to the body
+  std::size_t model = 0;                  ///< in the registry
+  std::optional<KeepAlive> keep_alive{};  ///< of the model
+  std::atomic<bool> gone = false;         ///< the client has left
+
+  bool is_of_ollama() const { return error_form(exchange->request().path) == ErrorForm::kOllama; }
+
+  /// Returns whether the request has no prompt, and its model is not to be kept.
+  bool only_unloads() const {
+    const bool makes_text = endpoint.path == "/api/chat" || endpoint.path == "/api/generate";
+    return makes_text && keep_alive && keep_alive->time == std::chrono::milliseconds(0) && is_without_prompt(*fields);
+  }
+};
+
 /// Returns all endpoints. Paths are canonical; clients may add /v1.
 const std::vector<Service::Endpoint>& Service::endpoints() {
-  using ExchangePtr = std::shared_ptr<HttpExchange>;
-  using StrandPtr = std::shared_ptr<Strand>;
   static const std::vector<Endpoint> all = {
-      {"GET", "/", true, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.page(*e); }},
-      {"GET", "/health", true, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.health(*e); }},
-      {"GET", "/models", false, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.models(*e); }},
-      {"GET", "/models/", false, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.model(*e); }},
-      {"GET", "/metrics", false, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.metrics(*e); }},
-      {"GET", "/ballast/outliers", false, false,
-       [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.outliers(*e); }},
-      {"GET", "/tokenizer_info", false, true,
-       [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.tokenizer_info(*e); }},
-      {"POST", "/tokenize", false, true, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.tokenize(*e); }},
-      {"POST", "/detokenize", false, true,
-       [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.detokenize(*e); }},
-      {"POST", "/apply-template", false, true,
-       [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.apply_template(*e); }},
-      {"POST", "/completions", false, true,
-       [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.complete(e, o); }},
-      {"POST", "/embeddings", false, true, [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.embed(e, o); }},
-      {"POST", "/chat/completions", false, true,
-       [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.chat(e, o); }},
-      {"POST", "/infill", false, true, [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.infill(e, o); }},
-      {"POST", "/responses", false, true,
-       [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.respond(e, o); }},
-      {"GET", "/responses/", false, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.response(*e); }},
-      {"DELETE", "/responses/", false, false,
-       [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.delete_response(*e); }},
-      {"POST", "/messages", false, true,
-       [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.messages(e, o); }},
-      {"POST", "/messages/count_tokens", false, true,
-       [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.count_message_tokens(*e); }},
-      {"POST", "/api/chat", false, true,
-       [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.ollama_chat(e, o); }},
-      {"POST", "/api/generate", false, true,
-       [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.ollama_generate(e, o); }},
-      {"POST", "/api/embed", false, true,
-       [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.ollama_embed(e, o); }},
-      {"POST", "/api/show", false, true, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.ollama_show(*e); }},
-      {"GET", "/api/tags", false, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.ollama_tags(*e); }},
-      {"GET", "/api/ps", false, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.ollama_tags(*e); }},
-      {"GET", "/api/version", true, false,
-       [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.ollama_version(*e); }},
+      {"GET", "/", true, &Service::page},
+      {"GET", "/health", true, &Service::health},
+      {"GET", "/models", false, &Service::models},
+      {"GET", "/models/", false, &Service::model},
+      {"GET", "/metrics", false, &Service::metrics},
+      {"GET", "/ballast/outliers", false, nullptr, &Service::outliers},
+      {"GET", "/tokenizer_info", false, nullptr, &Service::tokenizer_info},
+      {"POST", "/tokenize", false, nullptr, &Service::tokenize},
+      {"POST", "/detokenize", false, nullptr, &Service::detokenize},
+      {"POST", "/apply-template", false, nullptr, &Service::apply_template},
+      {"POST", "/completions", false, nullptr, &Service::complete},
+      {"POST", "/embeddings", false, nullptr, &Service::embed},
+      {"POST", "/chat/completions", false, nullptr, &Service::chat},
+      {"POST", "/infill", false, nullptr, &Service::infill},
+      {"POST", "/responses", false, nullptr, &Service::respond},
+      {"GET", "/responses/", false, &Service::response},
+      {"DELETE", "/responses/", false, &Service::delete_response},
+      {"POST", "/messages", false, nullptr, &Service::messages},
+      {"POST", "/messages/count_tokens", false, nullptr, &Service::count_message_tokens},
+      {"POST", "/api/chat", false, nullptr, &Service::ollama_chat},
+      {"POST", "/api/generate", false, nullptr, &Service::ollama_generate},
+      {"POST", "/api/embed", false, nullptr, &Service::ollama_embed},
+      {"POST", "/api/show", false, nullptr, &Service::ollama_show},
+      {"GET", "/api/tags", false, &Service::ollama_tags},
+      {"GET", "/api/ps", false, &Service::ollama_ps},
+      {"GET", "/api/version", true, &Service::ollama_version},
   };
   return all;
 }
 
 /// Returns the endpoint that answers OPTIONS for any path.
 const Service::Endpoint& Service::options_endpoint() {
-  static const Endpoint options = {
-      "OPTIONS", "*", true, false,
-      [](Service& s, const std::shared_ptr<HttpExchange>& e, const std::shared_ptr<Strand>&) { s.options(*e); }};
+  static const Endpoint options = {"OPTIONS", "*", true, &Service::options};
   return options;
 }
 
-Service::Service(ServiceOptions options)
+Service::Service(ServiceOptions options, ModelRegistry& registry)
     : options_(std::move(options)),
+      registry_(registry),
       answering_(kAnswering),
       reading_(kReading, kReadingNiceness),
       reading_large_(1, kReadingLargeNiceness) {}
@@ -161,15 +172,6 @@ void Service::finish() {
   reading_large_.finish();
   reading_.finish();
   answering_.finish();
-}
-
-void Service::offer(ReadyModel model) {
-  model_ = std::make_unique<const ReadyModel>(std::move(model));
-  ready_ = model_.get();
-}
-
-void Service::withdraw() {
-  ready_ = nullptr;
 }
 
 void Service::handle(const std::shared_ptr<HttpExchange>& exchange) {
@@ -219,7 +221,7 @@ const Service::Endpoint& Service::check(const HttpRequest& request) const {
 
 void Service::answer(const std::shared_ptr<HttpExchange>& exchange) {
   const Endpoint& endpoint = check(exchange->request());
-  if (!endpoint.takes_time) return endpoint.answer(*this, exchange, nullptr);
+  if (endpoint.answer != nullptr) return (this->*endpoint.answer)(*exchange);
   if (posted_ >= kMostPosted) {
     count_rejection("busy");
     throw ApiError(429, "too many requests came at once").with_code("queue_full").with_retry_after(1);
@@ -229,34 +231,85 @@ void Service::answer(const std::shared_ptr<HttpExchange>& exchange) {
 
 /// Posts a request to the workers. A request whose client disconnects before it is read is dropped.
 void Service::post(const std::shared_ptr<HttpExchange>& exchange, const Endpoint& endpoint) {
-  const auto gone = std::make_shared<std::atomic<bool>>(false);
-  exchange->on_gone([gone] { *gone = true; });
-  ++posted_;
-  std::shared_ptr<void> place(nullptr, [this](void*) { --posted_; });
   const bool is_large = exchange->request().body.size() > kLargeBody;
   const auto strand = std::make_shared<Strand>(is_large ? reading_large_ : reading_);
+  const auto posted = std::make_shared<Posted>(exchange, endpoint, strand);
+  exchange->on_gone([left = std::weak_ptr<Posted>(posted)] {
+    if (const std::shared_ptr<Posted> request = left.lock()) request->gone = true;
+  });
+  ++posted_;
+  std::shared_ptr<void> place(nullptr, [this](void*) { --posted_; });
   end_with_strand(*strand, exchange, {});
-  strand->post([this, exchange, gone, place = std::move(place), &endpoint]() mutable {
+  strand->post([this, posted, place = std::move(place)]() mutable {
     place.reset();
-    if (!*gone) read(exchange, endpoint);
+    if (!posted->gone) read(posted);
   });
 }
 
-/// Parses a request on a worker; the answer's strand is held until then.
-void Service::read(const std::shared_ptr<HttpExchange>& exchange, const Endpoint& endpoint) {
+/// Parses a request on a worker.
+void Service::read(const std::shared_ptr<Posted>& posted) {
+  HttpExchange& exchange = *posted->exchange;
+  const HttpRequest& request = exchange.request();
+  log_body(request);
+  answer_or_fail(exchange, [&] {
+    registry_.check_open();
+    hold(exchange, body_bytes(request.body, kTextCopies));
+    const bool has_body = request.method == "POST";
+    posted->fields.emplace(has_body ? std::string_view(request.body) : std::string_view("{}"));
+    const char* field = posted->is_of_ollama() && posted->fields->has("name") ? "name" : "model";
+    posted->model = registry_.find(has_body ? posted->fields->text(field).value_or("")
+                                            : query_value(request.query, "model").value_or(""));
+    if (posted->is_of_ollama()) posted->keep_alive = read_keep_alive(*posted->fields);
+    if (posted->only_unloads()) return unload(*posted);
+    get_model(posted);
+  });
+}
+
+/// Answers a request without a prompt that is to end its model's stay in memory, as Ollama does.
+void Service::unload(const Posted& posted) {
+  registry_.keep_alive(posted.model, posted.keep_alive->time);
+  const bool is_chat = posted.endpoint.path == "/api/chat";
+  posted.exchange->respond({.body = json_text(ollama_loaded_json(registry_.name(posted.model), is_chat, "unload"))});
+}
+
+/// Answers a request if its model is loaded; otherwise the request waits for it.
+void Service::get_model(const std::shared_ptr<Posted>& posted) {
+  const auto held = std::make_shared<HeldRequest>();
+  held->on_ready = [this, posted](const ModelLease& model, const ApiError* error) {
+    post_or_fail(*posted->strand, [&] {
+      if (model == nullptr && error == nullptr) return posted->strand->fail();
+      posted->strand->post([this, posted, model, refusal = error != nullptr ? std::optional(*error) : std::nullopt] {
+        if (posted->gone) return;
+        answer_or_fail(*posted->exchange, [&] {
+          if (refusal) throw ApiError(*refusal);
+          answer_with(*posted, model);
+        });
+      });
+    });
+  };
+  // Of the two, only the registry owns the request while it waits.
+  std::function<void()> leave = [this, left = std::weak_ptr<Posted>(posted), waiting = std::weak_ptr(held)] {
+    const std::shared_ptr<Posted> request = left.lock();
+    if (request == nullptr) return;
+    request->gone = true;
+    if (const std::shared_ptr<HeldRequest> found = waiting.lock()) registry_.forget(request->model, *found);
+  };
+  if (const ModelLease model = registry_.acquire(posted->model, held)) return answer_with(*posted, model);
+  posted->exchange->on_gone(std::move(leave));
+}
+
+/// Answers a request with its model.
+void Service::answer_with(Posted& posted, const ModelLease& model) {
   const auto strand = std::make_shared<Strand>(answering_, Strand::Begin::kHeld);
   const std::shared_ptr<void> release(nullptr, [strand](void*) { strand->release(); });
-  end_with_strand(*strand, exchange, {});
-  log_body(exchange->request());
-  try {
-    hold(*exchange, body_bytes(exchange->request().body, kTextCopies));
-    endpoint.answer(*this, exchange, strand);
-  } catch (const ApiError& error) {
-    exchange->respond(error.response(error_form(exchange->request().path)));
-  } catch (const std::exception& error) {
-    exchange->respond(ApiError(500, error.what()).response(error_form(exchange->request().path)));
-  }
-  exchange->drop_body();
+  end_with_strand(*strand, posted.exchange, {});
+  if (posted.keep_alive) registry_.keep_alive(posted.model, posted.keep_alive->time);
+  answer_or_fail(*posted.exchange, [&] {
+    const Call call = {.exchange = posted.exchange, .strand = strand, .fields = *posted.fields, .model = model};
+    (this->*posted.endpoint.work)(call);
+  });
+  posted.fields.reset();
+  posted.exchange->drop_body();
 }
 
 /// Refuses a request that needs more memory than one request may have, or than is left.
@@ -313,19 +366,8 @@ void Service::set_user(GenerationRequest& request, const HttpRequest& http) cons
   request.salt = request.user + '\0' + request.salt;
 }
 
-const ReadyModel& Service::ready() const {
-  const ReadyModel* model = ready_;
-  if (model == nullptr)
-    throw ApiError(503, "the model is being loaded, or the server is shutting down").with_retry_after(1);
-  return *model;
-}
-
-PromptEncoder Service::prompt_encoder() const {
-  return {ready(), options_.most_tokenized, options_.reply_format};
-}
-
-const text::Tokenizer& Service::tokenizer() const {
-  return prompt_encoder().tokenizer();
+PromptEncoder Service::prompt_encoder(const Call& call) const {
+  return {*call.model, options_.most_tokenized};
 }
 
 void Service::log_body(const HttpRequest& request) const {
@@ -342,7 +384,7 @@ void Service::count_rejection(const std::string& reason) {
 }
 
 void Service::health(HttpExchange& exchange) {
-  ready();
+  registry_.check_open();
   exchange.respond({.body = R"({"status":"ok"})"});
 }
 
@@ -356,38 +398,30 @@ void Service::page(HttpExchange& exchange) {
 }
 
 void Service::models(HttpExchange& exchange) {
-  exchange.respond({.body = json_text({{"object", "list"}, {"data", nlohmann::ordered_json::array({ready().about})}})});
+  registry_.check_open();
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < registry_.size(); ++i) all.push_back(registry_.about(i));
+  exchange.respond({.body = json_text({{"object", "list"}, {"data", std::move(all)}})});
 }
 
 void Service::model(HttpExchange& exchange) {
-  check_model(id_after(exchange.request().path, "/models/"));
-  exchange.respond({.body = json_text(ready().about)});
+  registry_.check_open();
+  const std::size_t found = registry_.find(id_after(exchange.request().path, "/models/"));
+  exchange.respond({.body = json_text(registry_.about(found))});
 }
 
 void Service::options(HttpExchange& exchange) {
   exchange.respond({.body = {}, .headers = {{"Allow", allowed_methods(canonical_path(exchange.request().path))}}});
 }
 
-void Service::check_model(std::string_view name) const {
-  // Ollama's clients may add a tag.
-  constexpr std::string_view kTag = ":latest";
-  if (name.ends_with(kTag)) name.remove_suffix(kTag.size());
-  if (name == options_.model_name || name.empty() || options_.any_model_name) return;
-  throw ApiError(
-      404,
-      files::concat("there is no model ", files::in_quotes(name), " here, but ", files::in_quotes(options_.model_name)),
-      "model")
-      .with_code("model_not_found");
-}
-
-void Service::check_model(const RequestFields& fields) const {
-  check_model(fields.text("model").value_or(""));
-}
-
 void Service::metrics(HttpExchange& exchange) {
-  const SchedulerStats stats = ready().scheduler.stats();
+  registry_.check_open();
+  std::vector<ModelStats> models;
+  for (const ModelLease& model : registry_.loaded()) {
+    models.push_back({.model = registry_.has_several() ? model->name : "", .stats = model->scheduler.stats()});
+  }
   exchange.respond(
-      {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_text(stats, request_stats())});
+      {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_text(models, request_stats())});
 }
 
 RequestStats Service::request_stats() const {
@@ -402,69 +436,75 @@ RequestStats Service::request_stats() const {
   return stats;
 }
 
-void Service::outliers(HttpExchange& exchange) {
-  if (ready().outliers.is_null()) throw ApiError(404, "the server was started without --stats");
-  exchange.respond({.body = json_text(ready().outliers)});
+void Service::outliers(const Call& call) {
+  if (call.model->outliers.is_null()) throw ApiError(404, "the server was started without --stats");
+  call.exchange->respond({.body = json_text(call.model->outliers)});
 }
 
 void Service::ollama_tags(HttpExchange& exchange) {
-  exchange.respond(
-      {.body = json_text({{"models", nlohmann::ordered_json::array({ollama_model_json(ready().about)})}})});
+  registry_.check_open();
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < registry_.size(); ++i) all.push_back(ollama_model_json(registry_.about(i)));
+  exchange.respond({.body = json_text({{"models", std::move(all)}})});
 }
 
-void Service::ollama_show(HttpExchange& exchange) {
-  const RequestFields fields(exchange.request().body);
-  check_model(fields.text(fields.has("model") ? "model" : "name").value_or(""));
-  const ReadyModel& model = ready();
+void Service::ollama_ps(HttpExchange& exchange) {
+  registry_.check_open();
+  nlohmann::ordered_json loaded = nlohmann::ordered_json::array();
+  for (const ModelLease& model : registry_.loaded()) loaded.push_back(ollama_model_json(model->about));
+  exchange.respond({.body = json_text({{"models", std::move(loaded)}})});
+}
+
+void Service::ollama_show(const Call& call) {
+  const ReadyModel& model = *call.model;
   const text::Tokenizer* own = model.loaded.own_tokenizer.get();
   const bool makes_texts = model.loaded.model.spec().causal && model.loaded.model.spec().has_head;
   const bool takes_tools = own != nullptr && text::template_takes_tools(*own);
-  const bool thinks = own != nullptr && text::can_think(text::find_reply_format(*own, options_.reply_format));
-  exchange.respond({.body = json_text(ollama_show_json(ready().about, own != nullptr ? own->chat_template() : "",
-                                                       takes_tools, thinks, !makes_texts))});
+  const bool thinks = own != nullptr && text::can_think(text::find_reply_format(*own, model.reply_format));
+  call.exchange->respond({.body = json_text(ollama_show_json(model.about, own != nullptr ? own->chat_template() : "",
+                                                             takes_tools, thinks, !makes_texts))});
 }
 
 void Service::ollama_version(HttpExchange& exchange) {
   exchange.respond({.body = json_text({{"version", version()}})});
 }
 
-void Service::tokenize(HttpExchange& exchange) {
-  const RequestFields fields(exchange.request().body);
-  check_fields(fields, kTokenize);
-  check_model(fields);
-  const std::vector<int> ids = prompt_encoder().tokens_of(fields);
+void Service::tokenize(const Call& call) {
+  check_fields(call.fields, kTokenize);
+  const PromptEncoder encoder = prompt_encoder(call);
+  const std::vector<int> ids = encoder.tokens_of(call.fields);
   nlohmann::ordered_json answer = {
-      {"count", ids.size()}, {"max_model_len", ready().scheduler.context_length()}, {"tokens", ids}};
-  if (fields.flag("with_pieces", false)) {
-    for (std::size_t i = 0; i < ids.size(); ++i) answer["tokens"][i] = piece_json(tokenizer(), ids[i]);
+      {"count", ids.size()}, {"max_model_len", call.model->scheduler.context_length()}, {"tokens", ids}};
+  if (call.fields.flag("with_pieces", false)) {
+    for (std::size_t i = 0; i < ids.size(); ++i) answer["tokens"][i] = piece_json(encoder.tokenizer(), ids[i]);
   }
-  if (fields.flag("return_token_strs", false)) {
+  if (call.fields.flag("return_token_strs", false)) {
     answer["token_strs"] = nlohmann::ordered_json::array();
-    for (const int id : ids) answer["token_strs"].push_back(token_text(tokenizer(), id));
+    for (const int id : ids) answer["token_strs"].push_back(token_text(encoder.tokenizer(), id));
   }
-  exchange.respond({.body = json_text(answer)});
+  call.exchange->respond({.body = json_text(answer)});
 }
 
-void Service::detokenize(HttpExchange& exchange) {
-  const RequestFields fields(exchange.request().body);
-  check_fields(fields, kDetokenize);
-  check_model(fields);
+void Service::detokenize(const Call& call) {
+  check_fields(call.fields, kDetokenize);
   const auto read_ids = [&](const files::JsonReader& value) {
-    return token_ids(value, ready().loaded.model.spec().vocab_size);
+    return token_ids(value, call.model->loaded.model.spec().vocab_size);
   };
-  const auto ids = fields.read("tokens", read_ids);
+  const auto ids = call.fields.read("tokens", read_ids);
   if (!ids) throw ApiError(400, "tokens: are missing", "tokens");
-  prompt_encoder().check_tokenized(*ids, "/detokenize takes (--max-tokenize)");
+  const PromptEncoder encoder = prompt_encoder(call);
+  encoder.check_tokenized(*ids, "/detokenize takes (--max-tokenize)");
+  const text::Tokenizer& own = encoder.tokenizer();
   std::size_t bytes = 0;
-  for (const int id : *ids) bytes += tokenizer().token_bytes(id).size();
+  for (const int id : *ids) bytes += own.token_bytes(id).size();
   constexpr std::size_t kCopies = 8;  // of two fields: as text, as JSON, in the send buffer
-  hold(exchange, body_bytes(exchange.request().body, 1) + kCopies * bytes);
-  const std::string text = text::decode(tokenizer(), *ids);
-  exchange.respond({.body = json_text({{"prompt", text}, {"content", text}})});
+  hold(*call.exchange, body_bytes(call.exchange->request().body, 1) + kCopies * bytes);
+  const std::string text = text::decode(own, *ids);
+  call.exchange->respond({.body = json_text({{"prompt", text}, {"content", text}})});
 }
 
-void Service::tokenizer_info(HttpExchange& exchange) {
-  const text::Tokenizer& own = tokenizer();
+void Service::tokenizer_info(const Call& call) {
+  const text::Tokenizer& own = prompt_encoder(call).tokenizer();
   const nlohmann::ordered_json info = {{"tokenizer_class", own.description()},
                                        {"bos_token", token_text_or_null(own, own.bos())},
                                        {"eos_token", token_text_or_null(own, own.eos())},
@@ -472,15 +512,14 @@ void Service::tokenizer_info(HttpExchange& exchange) {
                                        {"add_bos_token", own.adds_bos()},
                                        {"chat_template", own.chat_template()},
                                        {"vocab_size", own.vocab_size()}};
-  exchange.respond({.body = json_text(info)});
+  call.exchange->respond({.body = json_text(info)});
 }
 
-void Service::apply_template(HttpExchange& exchange) {
-  const RequestFields fields(exchange.request().body);
-  check_fields(fields, kTemplates);
-  check_model(fields);
-  hold(exchange, body_bytes(exchange.request().body, kTemplateCopies));
-  exchange.respond({.body = json_text({{"prompt", prompt_encoder().apply(read_conversation(fields)).text}})});
+void Service::apply_template(const Call& call) {
+  check_fields(call.fields, kTemplates);
+  hold(*call.exchange, body_bytes(call.exchange->request().body, kTemplateCopies));
+  call.exchange->respond(
+      {.body = json_text({{"prompt", prompt_encoder(call).apply(read_conversation(call.fields)).text}})});
 }
 
 }  // namespace ballast::serve

@@ -26,6 +26,7 @@
 #include "serve/service/embedding_answer.h"
 #include "serve/service/metrics_text.h"
 #include "serve/service/model_answer.h"
+#include "serve/service/model_registry.h"
 #include "serve/service/prompt_encoder.h"
 #include "serve/service/ready_model.h"
 #include "serve/service/response_store.h"
@@ -34,12 +35,9 @@
 namespace ballast::serve {
 
 struct ServiceOptions {
-  std::string model_name;
-  std::string reply_format = "auto";  ///< for chats
   ApiKeys keys{};
   /// Additional names that a Host header may have; empty: any name.
   std::vector<std::string> hosts{};
-  bool any_model_name = false;                        ///< requests may name another model
   std::shared_ptr<MemoryBudget> memory{};             ///< shared with the network; null: no limit
   std::size_t most_tokenized = std::size_t{1} << 18;  ///< tokens of /tokenize and /detokenize
   std::function<std::uint64_t()> dropped_log_lines{};
@@ -49,17 +47,15 @@ struct ServiceOptions {
 
 /// Answers requests: simple ones on the network thread, others on the workers. Bodies are parsed by threads with a
 /// lower priority than those that build answers, large ones by one with a still lower priority: a text that takes long
-/// to encode delays neither the answers of others nor their short prompts.
+/// to encode delays neither the answers of others nor their short prompts. A request whose model must be loaded first
+/// waits without a thread.
 class Service {
  public:
-  explicit Service(ServiceOptions options);
+  /// The registry must outlive this object.
+  Service(ServiceOptions options, ModelRegistry& registry);
 
-  /// Makes the model available; before this call, and after withdraw(), requests are answered with 503. The model must
-  /// stay valid until finish().
-  void offer(ReadyModel model);
-  void withdraw();
-
-  /// Waits until all answers have ended, so that the model can be destroyed. No more requests may be accepted.
+  /// Waits until all answers have ended, so that the models can be destroyed. No more requests may be accepted, and
+  /// none may wait for a model.
   void finish();
 
   /// An HttpHandler.
@@ -70,6 +66,17 @@ class Service {
 
  private:
   struct Endpoint;
+
+  /// A request that a worker reads, or that waits for its model.
+  struct Posted;
+
+  /// A request with its model.
+  struct Call {
+    const std::shared_ptr<HttpExchange>& exchange;
+    const std::shared_ptr<Strand>& strand;  ///< of the answer; held until the request is read
+    const RequestFields& fields;
+    const ModelLease& model;
+  };
 
   static constexpr std::size_t kStoredBytes = std::size_t{64} << 20;
 
@@ -82,63 +89,61 @@ class Service {
   const Endpoint& check(const HttpRequest& head) const;
   void answer(const std::shared_ptr<HttpExchange>& exchange);
   void post(const std::shared_ptr<HttpExchange>& exchange, const Endpoint& endpoint);
-  void read(const std::shared_ptr<HttpExchange>& exchange, const Endpoint& endpoint);
+  void read(const std::shared_ptr<Posted>& posted);
+  void unload(const Posted& posted);
+  void get_model(const std::shared_ptr<Posted>& posted);
+  void answer_with(Posted& posted, const ModelLease& model);
   void hold(HttpExchange& exchange, std::size_t bytes);
   void check_origin(const HttpRequest& request) const;
   std::string user_of(const HttpRequest& request) const;
   void set_user(GenerationRequest& request, const HttpRequest& http) const;
-  const ReadyModel& ready() const;
-  PromptEncoder prompt_encoder() const;
-  const text::Tokenizer& tokenizer() const;
-  void check_model(std::string_view name) const;
-  void check_model(const RequestFields& fields) const;
+  PromptEncoder prompt_encoder(const Call& call) const;
   void log_body(const HttpRequest& request) const;
   void count_rejection(const std::string& reason);
   RequestStats request_stats() const;
 
-  // The endpoints. They throw ApiError.
+  // The endpoints. They throw ApiError. These answer at once:
   void health(HttpExchange& exchange);
   void page(HttpExchange& exchange);
   void models(HttpExchange& exchange);
   void model(HttpExchange& exchange);
   void metrics(HttpExchange& exchange);
-  void outliers(HttpExchange& exchange);
-  void tokenize(HttpExchange& exchange);
-  void detokenize(HttpExchange& exchange);
-  void tokenizer_info(HttpExchange& exchange);
-  void apply_template(HttpExchange& exchange);
-  void complete(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
-  void embed(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
-  void chat(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
-
-  void infill(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
-  void respond(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
   void response(HttpExchange& exchange);
   void delete_response(HttpExchange& exchange);
-  void messages(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
-  void count_message_tokens(HttpExchange& exchange);
-  void ollama_chat(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
-  void ollama_generate(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
-  void ollama_embed(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
-  void ollama_show(HttpExchange& exchange);
   void ollama_tags(HttpExchange& exchange);
+  void ollama_ps(HttpExchange& exchange);
   void ollama_version(HttpExchange& exchange);
   void options(HttpExchange& exchange);
 
-  EmbeddingRequest read_embedding_of(const RequestFields& fields) const;
-  void answer_embedding(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand,
-                        const EmbeddingRequest& asked, EmbeddingAnswer::MakeBody make_body);
-  OpenAiHead openai_head(std::string_view prefix, const AnswerShape& shape, const Delivery& delivery) const;
-  void answer_chat(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand,
-                   ChatRequest asked, const MakeFormat& make_format);
-  void answer_prompt(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand,
-                     GenerationRequest generation, const AnswerLimit& limit, bool stream,
+  // These need a model:
+  void outliers(const Call& call);
+  void tokenize(const Call& call);
+  void detokenize(const Call& call);
+  void tokenizer_info(const Call& call);
+  void apply_template(const Call& call);
+  void complete(const Call& call);
+  void embed(const Call& call);
+  void chat(const Call& call);
+  void infill(const Call& call);
+  void respond(const Call& call);
+  void messages(const Call& call);
+  void count_message_tokens(const Call& call);
+  void ollama_chat(const Call& call);
+  void ollama_generate(const Call& call);
+  void ollama_embed(const Call& call);
+  void ollama_show(const Call& call);
+
+  static EmbeddingRequest read_embedding_of(const Call& call);
+  void answer_embedding(const Call& call, const EmbeddingRequest& asked, EmbeddingAnswer::MakeBody make_body);
+  static OpenAiHead openai_head(const Call& call, std::string_view prefix, const AnswerShape& shape,
+                                const Delivery& delivery);
+  void answer_chat(const Call& call, ChatRequest asked, const MakeFormat& make_format);
+  void answer_prompt(const Call& call, GenerationRequest generation, const AnswerLimit& limit, const AnswerShape& shape,
                      std::unique_ptr<AnswerFormat> format);
-  void submit(HttpExchange& exchange, ModelAnswer& answer, std::vector<GenerationRequest> requests, std::size_t bytes);
+  void submit(const Call& call, ModelAnswer& answer, std::vector<GenerationRequest> requests, std::size_t bytes);
 
   ServiceOptions options_;
-  std::atomic<const ReadyModel*> ready_ = nullptr;
-  std::unique_ptr<const ReadyModel> model_;
+  ModelRegistry& registry_;
   mutable std::mutex mutex_;
   std::map<std::string, std::uint64_t> rejections_;
   ResponseStore responses_{kStoredBytes};

@@ -4,22 +4,12 @@
 #include <limits>
 #include <utility>
 
+#include "files/text.h"
 #include "files/utf8.h"
 #include "serve/api/api_error.h"
+#include "text/reply/reply_piece.h"
 
 namespace ballast::serve {
-namespace {
-
-/// Adds a part, whose text continues the last one if that is of the same kind.
-void add_part(const ReplyPart& part, std::vector<ReplyPart>& parts) {
-  if (!parts.empty() && parts.back().kind == part.kind && parts.back().call == part.call) {
-    parts.back().text += part.text;
-  } else {
-    parts.push_back(part);
-  }
-}
-
-}  // namespace
 
 /// Posts the engine's results to the answer's strand.
 class TextAnswer::Listener : public RequestListener {
@@ -66,12 +56,12 @@ class TextAnswer::Listener : public RequestListener {
   std::size_t prompt_;
 };
 
-TextAnswer::TextAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand,
-                       std::unique_ptr<AnswerFormat> format, const text::Tokenizer& tokenizer, AnswerShape shape)
+TextAnswer::TextAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand, ModelLease model,
+                       std::unique_ptr<AnswerFormat> format, AnswerShape shape)
     : exchange_(std::move(exchange)),
       strand_(std::move(strand)),
+      model_(std::move(model)),
       format_(std::move(format)),
-      tokenizer_(tokenizer),
       shape_(std::move(shape)),
       choices_(shape_.prompts * shape_.choices),
       echoed_(shape_.prompts),
@@ -79,8 +69,11 @@ TextAnswer::TextAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<S
       open_(shape_.prompts) {}
 
 void TextAnswer::echo(std::size_t prompt, const std::string& text, const std::vector<int>& ids) {
-  for (std::size_t i = 0; i < shape_.choices; ++i)
-    add_part({.kind = ReplyKind::kAnswer, .text = text}, choice(prompt, i).parts);
+  for (std::size_t i = 0; i < shape_.choices; ++i) {
+    CountedParts& reply = choice(prompt, i).reply;
+    text::add_part(text, ReplyKind::kAnswer, reply.parts);
+    reply.tokens.resize(reply.parts.size());
+  }
   if (shape_.logprobs) echoed_[prompt] = ids;
 }
 
@@ -109,14 +102,16 @@ void TextAnswer::scored(std::size_t prompt, std::vector<GeneratedToken> scores) 
   scores.insert(scores.begin(), {.id = ids.front(), .logprob = std::numeric_limits<double>::quiet_NaN(), .top = {}});
   for (std::size_t i = 0; i < shape_.choices; ++i) {
     Choice& echoing = choice(prompt, i);
-    echoing.decoder.emplace(tokenizer_, text::StreamDecoder::Begin::kOfText, shape_.show_special_tokens);
+    echoing.decoder.emplace(*model_->loaded.own_tokenizer, text::StreamDecoder::Begin::kOfText,
+                            shape_.show_special_tokens);
     for (const GeneratedToken& token : scores) add_token(echoing, token);
   }
 }
 
 void TextAnswer::add_token(Choice& choice, GeneratedToken token) {
   if (!choice.decoder) {
-    choice.decoder.emplace(tokenizer_, text::StreamDecoder::Begin::kWithinText, shape_.show_special_tokens);
+    choice.decoder.emplace(*model_->loaded.own_tokenizer, text::StreamDecoder::Begin::kWithinText,
+                           shape_.show_special_tokens);
   }
   choice.text_offsets.push_back(choice.decoded);
   choice.decoded += files::count_code_points(choice.decoder->push(token.id));
@@ -126,13 +121,18 @@ void TextAnswer::add_token(Choice& choice, GeneratedToken token) {
 void TextAnswer::took(std::size_t prompt, std::size_t index, const std::vector<ReplyPart>& parts,
                       std::optional<GeneratedToken> token) {
   Choice& taking = choice(prompt, index);
+  CountedParts& reply = taking.reply;
   for (const ReplyPart& part : parts) {
     taking.thinks = part.kind == ReplyKind::kThinking;
-    if (!taking.thinks || shape_.shows_thinking) add_part(part, taking.parts);
+    if (!taking.thinks || shape_.shows_thinking) text::add_part(part.text, part.kind, reply.parts, part.call);
   }
+  reply.tokens.resize(reply.parts.size());
   if (token && taking.thinks) ++usage_.thinking_tokens;
-  if (token && shape_.logprobs) add_token(taking, *std::move(token));
-  if (shape_.stream && !taking.parts.empty()) send_piece(prompt * shape_.choices + index);
+  if (token && shape_.logprobs) {
+    add_token(taking, *std::move(token));
+    if (!reply.tokens.empty()) ++reply.tokens.back();
+  }
+  if (shape_.stream && !reply.parts.empty()) send_piece(prompt * shape_.choices + index);
 }
 
 void TextAnswer::choice_ended(std::size_t prompt, std::size_t index, const ChoiceEnd& end) {
@@ -155,14 +155,20 @@ void TextAnswer::failed(Failure failure, const std::string& message) {
   if (over_) return;
   over_ = true;
   cancel_all(tickets_);
+  if (failure == Failure::kNoToken) {
+    const std::string& field = shape_.constraint_field;
+    return send_failure(*exchange_,
+                        ApiError(400, field.empty() ? message : files::concat(field, ": ", message), field));
+  }
   send_failure(*exchange_, ApiError(failure == Failure::kError ? 500 : 503, message));
 }
 
 AnswerPiece TextAnswer::piece(std::size_t index) const {
   const Choice& choice = choices_[index];
   return {.choice = index,
-          .parts = choice.parts,
+          .parts = choice.reply.parts,
           .tokens = choice.tokens,
+          .part_tokens = choice.reply.tokens,
           .text_offsets = choice.text_offsets,
           .prompt_scores = prompt_scores_[index / shape_.choices],
           .end = choice.end};
@@ -173,7 +179,7 @@ void TextAnswer::send_piece(std::size_t index) {
   if (over_) return;
   send(format_->write_piece(piece(index)));
   Choice& sent = choices_[index];
-  sent.parts.clear();
+  sent.reply = {};
   sent.tokens.clear();
   sent.text_offsets.clear();
 }
@@ -186,9 +192,9 @@ void TextAnswer::send_body() {
   std::string body;
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     Choice& written = choices_[i];
-    written.parts = with_whole_calls(std::move(written.parts));
+    written.reply = with_whole_calls(std::move(written.reply));
     format_->add_choice(piece(i), body);
-    written.parts = {};
+    written.reply = {};
     written.tokens = {};
     written.text_offsets = {};
   }

@@ -14,6 +14,7 @@
 #include "serve/scheduler/request.h"
 #include "serve/service/answer_shape.h"
 #include "serve/service/model_answer.h"
+#include "serve/service/ready_model.h"
 #include "serve/service/worker_pool.h"
 
 namespace ballast::serve {
@@ -22,9 +23,9 @@ namespace ballast::serve {
 /// for accepted prompts are handled after start().
 class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextAnswer> {
  public:
-  /// The tokenizer must outlive this object.
-  TextAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand,
-             std::unique_ptr<AnswerFormat> format, const text::Tokenizer& tokenizer, AnswerShape shape);
+  /// The model must have a tokenizer.
+  TextAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand, ModelLease model,
+             std::unique_ptr<AnswerFormat> format, AnswerShape shape);
 
   /// Sets the prompt at the beginning of its choices.
   void echo(std::size_t prompt, const std::string& text, const std::vector<int>& ids);
@@ -37,7 +38,7 @@ class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextA
 
   struct Choice {
     // In a stream, what was not sent yet.
-    std::vector<ReplyPart> parts{};
+    CountedParts reply{};                     ///< tokens are counted only with log-probabilities
     std::vector<GeneratedToken> tokens{};     ///< only with log-probabilities
     std::vector<std::size_t> text_offsets{};  ///< the beginning of each token, in code points
     std::size_t decoded = 0;                  ///< code points of the tokens
@@ -61,8 +62,8 @@ class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextA
 
   std::shared_ptr<HttpExchange> exchange_;
   std::shared_ptr<Strand> strand_;
+  ModelLease model_;  ///< stays loaded, for the format and for the requests, whose listeners own this object
   std::unique_ptr<AnswerFormat> format_;
-  const text::Tokenizer& tokenizer_;
   AnswerShape shape_;
   std::vector<Choice> choices_;
   std::vector<std::vector<int>> echoed_;                    ///< ids of each echoed prompt, with log-probabilities

@@ -36,22 +36,24 @@ void start(ModelAnswer& answer, const std::vector<std::shared_ptr<Ticket>>& tick
   }
 }
 
-AnswerShape shape_of(const GenerationRequest& generation, bool stream) {
+AnswerShape shape_of(const GenerationRequest& generation, bool stream, const std::string& constraint_field) {
   return {.stream = stream,
           .choices = generation.choices,
           .logprobs = generation.options.logprobs,
-          .show_special_tokens = generation.options.show_special_tokens};
+          .show_special_tokens = generation.options.show_special_tokens,
+          .constraint_field = constraint_field};
 }
 
 AnswerShape shape_of(const ChatRequest& asked) {
-  AnswerShape shape = shape_of(asked.generation, asked.delivery.stream);
+  AnswerShape shape = shape_of(asked.generation, asked.delivery.stream, constraint_field(asked));
   shape.prompt_logprobs = asked.prompt_logprobs;
   shape.shows_thinking = asked.shows_thinking;
+  shape.repeats_answer = asked.repeats_answer;
   return shape;
 }
 
 AnswerShape shape_of(const CompletionRequest& asked) {
-  AnswerShape shape = shape_of(asked.generation, asked.delivery.stream);
+  AnswerShape shape = shape_of(asked.generation, asked.delivery.stream, asked.constraint_field);
   shape.echo = asked.echo;
   shape.prompts = asked.prompts.size();
   shape.prompt_logprobs = asked.prompt_logprobs;
@@ -60,17 +62,15 @@ AnswerShape shape_of(const CompletionRequest& asked) {
 
 }  // namespace
 
-void Service::complete(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
+void Service::complete(const Call& call) {
   constexpr std::size_t kMostTokens = 16;  // OpenAI's default
-  const PromptEncoder encoder = prompt_encoder();
-  const RequestFields fields(exchange->request().body);
-  check_model(fields);
-  CompletionRequest asked = read_completion(fields, encoder.facts());
-  encoder.forbid_words(fields, asked.generation);
+  const PromptEncoder encoder = prompt_encoder(call);
+  CompletionRequest asked = read_completion(call.fields, encoder.facts());
+  encoder.forbid_words(call.fields, asked.generation);
   encoder.compile(asked.generation.options.constraint, asked.constraint_field);
-  const std::size_t read_bytes = body_bytes(exchange->request().body, kTextCopies);
+  const std::size_t read_bytes = body_bytes(call.exchange->request().body, kTextCopies);
   const AnswerShape shape = shape_of(asked);
-  hold(*exchange, read_bytes + asked.prompts.size() * generation_bytes(std::span(&asked.generation, 1), shape));
+  hold(*call.exchange, read_bytes + asked.prompts.size() * generation_bytes(std::span(&asked.generation, 1), shape));
   const std::size_t most_prompt = encoder.most_prompt_tokens(asked.prompt_options, asked.limit);
   std::vector<GenerationRequest> requests;
   std::vector<std::string> echoed;
@@ -83,7 +83,7 @@ void Service::complete(const std::shared_ptr<HttpExchange>& exchange, const std:
     } else {
       request.prompt = encoder.encode(prompt, asked.prompt_options, most_prompt);
     }
-    set_user(request, exchange->request());
+    set_user(request, call.exchange->request());
     encoder.check_lengths(request, asked.limit, kMostTokens, asked.echo || asked.prompt_logprobs);
     if (!asked.echo) continue;
     const bool is_whole = text != nullptr && !asked.prompt_options.truncate;
@@ -91,18 +91,19 @@ void Service::complete(const std::shared_ptr<HttpExchange>& exchange, const std:
     bytes += kTextCopies * request.choices * echoed.back().size();
   }
   bytes += generation_bytes(requests, shape);
-  hold(*exchange, read_bytes + bytes);
+  hold(*call.exchange, read_bytes + bytes);
   const auto answer = std::make_shared<TextAnswer>(
-      exchange, strand,
-      std::make_unique<CompletionFormat>(encoder.tokenizer(), openai_head("cmpl-", shape, asked.delivery)),
-      encoder.tokenizer(), shape);
+      call.exchange, call.strand, call.model,
+      std::make_unique<CompletionFormat>(encoder.tokenizer(), openai_head(call, "cmpl-", shape, asked.delivery)),
+      shape);
   for (std::size_t i = 0; i < echoed.size(); ++i) answer->echo(i, echoed[i], requests[i].prompt);
-  submit(*exchange, *answer, std::move(requests), bytes);
+  submit(call, *answer, std::move(requests), bytes);
 }
 
-OpenAiHead Service::openai_head(std::string_view prefix, const AnswerShape& shape, const Delivery& delivery) const {
+OpenAiHead Service::openai_head(const Call& call, std::string_view prefix, const AnswerShape& shape,
+                                const Delivery& delivery) {
   return {.id = random_id(prefix),
-          .model = options_.model_name,
+          .model = call.model->name,
           .created = std::time(nullptr),
           .include_usage = delivery.include_usage,
           .logprobs = shape.logprobs.has_value(),
@@ -110,72 +111,65 @@ OpenAiHead Service::openai_head(std::string_view prefix, const AnswerShape& shap
 }
 
 /// Answers a conversation. `make_format` gets the number of the prompt's tokens, and returns the form of the answer.
-void Service::answer_chat(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand,
-                          ChatRequest asked, const MakeFormat& make_format) {
-  const PromptEncoder encoder = prompt_encoder();
-  const std::size_t read_bytes = body_bytes(exchange->request().body, kTemplateCopies);
-  hold(*exchange, read_bytes);
+void Service::answer_chat(const Call& call, ChatRequest asked, const MakeFormat& make_format) {
+  const PromptEncoder encoder = prompt_encoder(call);
+  const std::size_t read_bytes = body_bytes(call.exchange->request().body, kTemplateCopies);
+  hold(*call.exchange, read_bytes);
   encoder.set_chat_prompt(asked);
-  set_user(asked.generation, exchange->request());
+  set_user(asked.generation, call.exchange->request());
   encoder.check_lengths(asked.generation, asked.limit, kNoUsualLimit, asked.prompt_logprobs.has_value());
   const AnswerShape shape = shape_of(asked);
   const std::size_t bytes = generation_bytes(std::span(&asked.generation, 1), shape);
-  hold(*exchange, read_bytes + bytes);
-  const auto answer = std::make_shared<TextAnswer>(exchange, strand, make_format(asked.generation.prompt.size()),
-                                                   encoder.tokenizer(), shape);
+  hold(*call.exchange, read_bytes + bytes);
+  const auto answer = std::make_shared<TextAnswer>(call.exchange, call.strand, call.model,
+                                                   make_format(asked.generation.prompt.size()), shape);
   if (!asked.echo.empty()) answer->echo(0, asked.echo, {});
   std::vector<GenerationRequest> requests;
   requests.push_back(std::move(asked.generation));
-  submit(*exchange, *answer, std::move(requests), bytes);
+  submit(call, *answer, std::move(requests), bytes);
 }
 
-void Service::chat(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
-  const PromptEncoder encoder = prompt_encoder();
-  const RequestFields fields(exchange->request().body);
-  check_model(fields);
-  ChatRequest asked = read_chat(fields, encoder.facts());
-  encoder.forbid_words(fields, asked.generation);
-  const OpenAiHead head = openai_head("chatcmpl-", shape_of(asked), asked.delivery);
+void Service::chat(const Call& call) {
+  const PromptEncoder encoder = prompt_encoder(call);
+  ChatRequest asked = read_chat(call.fields, encoder.facts());
+  encoder.forbid_words(call.fields, asked.generation);
+  const OpenAiHead head = openai_head(call, "chatcmpl-", shape_of(asked), asked.delivery);
   const bool older_names = asked.tools.older_names;
-  answer_chat(exchange, strand, std::move(asked), [&](std::size_t /*prompt_tokens*/) {
+  answer_chat(call, std::move(asked), [&](std::size_t /*prompt_tokens*/) {
     return std::make_unique<ChatFormat>(encoder.tokenizer(), head, older_names);
   });
 }
 
-void Service::messages(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
-  const RequestFields fields(exchange->request().body);
-  check_model(fields);
-  ChatRequest asked = read_messages_request(fields, prompt_encoder().facts(), true);
-  answer_chat(exchange, strand, std::move(asked), [&](std::size_t prompt_tokens) {
-    return std::make_unique<MessagesFormat>(options_.model_name, prompt_tokens);
+void Service::messages(const Call& call) {
+  ChatRequest asked = read_messages_request(call.fields, prompt_encoder(call).facts(), true);
+  answer_chat(call, std::move(asked), [&](std::size_t prompt_tokens) {
+    return std::make_unique<MessagesFormat>(call.model->name, prompt_tokens);
   });
 }
 
-void Service::count_message_tokens(HttpExchange& exchange) {
-  const PromptEncoder encoder = prompt_encoder();
-  const RequestFields fields(exchange.request().body);
-  check_model(fields);
-  const ChatRequest asked = read_messages_request(fields, encoder.facts(), false);
-  hold(exchange, body_bytes(exchange.request().body, kTemplateCopies));
-  exchange.respond({.body = json_text({{"input_tokens", encoder.count(asked.conversation).size()}})});
+void Service::count_message_tokens(const Call& call) {
+  const PromptEncoder encoder = prompt_encoder(call);
+  const ChatRequest asked = read_messages_request(call.fields, encoder.facts(), false);
+  hold(*call.exchange, body_bytes(call.exchange->request().body, kTemplateCopies));
+  call.exchange->respond({.body = json_text({{"input_tokens", encoder.count(asked.conversation).size()}})});
 }
 
-void Service::respond(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
-  const RequestFields fields(exchange->request().body);
-  check_model(fields);
-  const std::string user = user_of(exchange->request());
+void Service::respond(const Call& call) {
+  const std::string user = user_of(call.exchange->request());
   nlohmann::ordered_json earlier = nlohmann::ordered_json::array();
-  if (const auto id = fields.text("previous_response_id")) {
+  if (const auto id = call.fields.text("previous_response_id")) {
     const std::optional<StoredResponse> found = responses_.find(*id, user);
     if (!found) {
       throw ApiError(400, files::concat("previous_response_id: there is no response ", files::in_quotes(*id)),
                      "previous_response_id")
           .with_code("previous_response_not_found");
     }
-    hold(*exchange, body_bytes(exchange->request().body, kTextCopies) + body_bytes(found->messages, kTextCopies));
+    hold(*call.exchange,
+         body_bytes(call.exchange->request().body, kTextCopies) + body_bytes(found->messages, kTextCopies));
     earlier = nlohmann::ordered_json::parse(found->messages);
   }
-  ResponsesRequest asked = read_responses_request(fields, prompt_encoder().facts(), options_.model_name, earlier);
+  const PromptEncoder encoder = prompt_encoder(call);
+  ResponsesRequest asked = read_responses_request(call.fields, encoder.facts(), call.model->name, earlier);
   const auto keep = [this, user, stored = asked.is_stored, messages = std::move(asked.messages)](
                         const nlohmann::ordered_json& response, const nlohmann::ordered_json& message) {
     if (!stored) return;
@@ -184,8 +178,9 @@ void Service::respond(const std::shared_ptr<HttpExchange>& exchange, const std::
     responses_.add(response["id"].get<std::string>(),
                    {.user = user, .response = json_text(response), .messages = json_text(conversation)});
   };
-  answer_chat(exchange, strand, std::move(asked.chat), [&](std::size_t /*prompt_tokens*/) {
-    return std::make_unique<ResponsesFormat>(std::move(asked.head), keep);
+  const text::Tokenizer* tokenizer = asked.chat.generation.options.logprobs ? &encoder.tokenizer() : nullptr;
+  answer_chat(call, std::move(asked.chat), [&](std::size_t /*prompt_tokens*/) {
+    return std::make_unique<ResponsesFormat>(std::move(asked.head), keep, tokenizer);
   });
 }
 
@@ -204,26 +199,21 @@ void Service::delete_response(HttpExchange& exchange) {
   exchange.respond({.body = json_text({{"id", id}, {"object", "response"}, {"deleted", true}})});
 }
 
-void Service::ollama_chat(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
-  const RequestFields fields(exchange->request().body);
-  check_model(fields);
-  std::optional<ChatRequest> asked = read_ollama_chat(fields, prompt_encoder().facts());
-  if (!asked) return exchange->respond({.body = json_text(ollama_loaded_json(options_.model_name, true))});
-  answer_chat(exchange, strand, *std::move(asked),
-              [&](std::size_t /*prompt_tokens*/) { return std::make_unique<OllamaFormat>(options_.model_name, true); });
+void Service::ollama_chat(const Call& call) {
+  std::optional<ChatRequest> asked = read_ollama_chat(call.fields, prompt_encoder(call).facts());
+  if (!asked) return call.exchange->respond({.body = json_text(ollama_loaded_json(call.model->name, true, "load"))});
+  answer_chat(call, *std::move(asked),
+              [&](std::size_t /*prompt_tokens*/) { return std::make_unique<OllamaFormat>(call.model->name, true); });
 }
 
-void Service::ollama_generate(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
-  const PromptEncoder encoder = prompt_encoder();
-  const RequestFields fields(exchange->request().body);
-  check_model(fields);
-  std::optional<OllamaGenerateRequest> asked = read_ollama_generate(fields, encoder.facts());
-  if (!asked) return exchange->respond({.body = json_text(ollama_loaded_json(options_.model_name, false))});
-  auto format = std::make_unique<OllamaFormat>(options_.model_name, false);
+void Service::ollama_generate(const Call& call) {
+  const PromptEncoder encoder = prompt_encoder(call);
+  std::optional<OllamaGenerateRequest> asked = read_ollama_generate(call.fields, encoder.facts());
+  if (!asked) return call.exchange->respond({.body = json_text(ollama_loaded_json(call.model->name, false, "load"))});
+  auto format = std::make_unique<OllamaFormat>(call.model->name, false);
   ChatRequest& chat = asked->chat;
   if (!asked->raw) {
-    return answer_chat(exchange, strand, std::move(chat),
-                       [&](std::size_t /*prompt_tokens*/) { return std::move(format); });
+    return answer_chat(call, std::move(chat), [&](std::size_t /*prompt_tokens*/) { return std::move(format); });
   }
   chat.generation.options.constraint = chat.answer.constraint;
   encoder.compile(chat.generation.options.constraint, chat.answer.field);
@@ -232,69 +222,63 @@ void Service::ollama_generate(const std::shared_ptr<HttpExchange>& exchange, con
   } else {
     chat.generation.prompt = encoder.encode(*asked->raw, {}, kNoUsualLimit);
   }
-  answer_prompt(exchange, strand, std::move(chat.generation), chat.limit, chat.delivery.stream, std::move(format));
+  const AnswerShape shape = shape_of(chat.generation, chat.delivery.stream, chat.answer.field);
+  answer_prompt(call, std::move(chat.generation), chat.limit, shape, std::move(format));
 }
 
-void Service::infill(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
-  const PromptEncoder encoder = prompt_encoder();
-  const RequestFields fields(exchange->request().body);
-  check_model(fields);
-  GapRequest asked = read_infill(fields, encoder.facts());
+void Service::infill(const Call& call) {
+  const PromptEncoder encoder = prompt_encoder(call);
+  GapRequest asked = read_infill(call.fields, encoder.facts());
   encoder.set_infill_prompt({.before = asked.before, .after = asked.after, .files = asked.files, .begun = asked.begun},
                             asked.generation);
   encoder.compile(asked.generation.options.constraint, asked.constraint_field);
-  auto format = std::make_unique<InfillFormat>(options_.model_name, asked.generation.prompt.size());
-  answer_prompt(exchange, strand, std::move(asked.generation), asked.limit, asked.stream, std::move(format));
+  auto format = std::make_unique<InfillFormat>(call.model->name, asked.generation.prompt.size());
+  const AnswerShape shape = shape_of(asked.generation, asked.stream, asked.constraint_field);
+  answer_prompt(call, std::move(asked.generation), asked.limit, shape, std::move(format));
 }
 
 /// Answers one prompt that is not a conversation.
-void Service::answer_prompt(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand,
-                            GenerationRequest generation, const AnswerLimit& limit, bool stream,
-                            std::unique_ptr<AnswerFormat> format) {
-  const PromptEncoder encoder = prompt_encoder();
-  set_user(generation, exchange->request());
+void Service::answer_prompt(const Call& call, GenerationRequest generation, const AnswerLimit& limit,
+                            const AnswerShape& shape, std::unique_ptr<AnswerFormat> format) {
+  const PromptEncoder encoder = prompt_encoder(call);
+  set_user(generation, call.exchange->request());
   encoder.check_lengths(generation, limit, kNoUsualLimit, false);
-  const AnswerShape shape = shape_of(generation, stream);
   const std::size_t bytes = generation_bytes(std::span(&generation, 1), shape);
-  hold(*exchange, body_bytes(exchange->request().body, kTextCopies) + bytes);
-  const auto answer = std::make_shared<TextAnswer>(exchange, strand, std::move(format), encoder.tokenizer(), shape);
+  hold(*call.exchange, body_bytes(call.exchange->request().body, kTextCopies) + bytes);
+  const auto answer = std::make_shared<TextAnswer>(call.exchange, call.strand, call.model, std::move(format), shape);
   std::vector<GenerationRequest> requests;
   requests.push_back(std::move(generation));
-  submit(*exchange, *answer, std::move(requests), bytes);
+  submit(call, *answer, std::move(requests), bytes);
 }
 
-EmbeddingRequest Service::read_embedding_of(const RequestFields& fields) const {
-  check_model(fields);
-  const model::Model& model = ready().loaded.model;
-  return read_embedding(fields, model.spec().vocab_size, model.text_dense().output_size(model.spec().hidden_size));
+EmbeddingRequest Service::read_embedding_of(const Call& call) {
+  const model::Model& model = call.model->loaded.model;
+  return read_embedding(call.fields, model.spec().vocab_size, model.text_dense().output_size(model.spec().hidden_size));
 }
 
-void Service::embed(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
-  const RequestFields fields(exchange->request().body);
-  const EmbeddingRequest asked = read_embedding_of(fields);
-  answer_embedding(exchange, strand, asked,
-                   [model = options_.model_name, base64 = asked.base64](std::span<const std::vector<float>> vectors,
-                                                                        const RequestUsage& usage) {
+void Service::embed(const Call& call) {
+  const EmbeddingRequest asked = read_embedding_of(call);
+  answer_embedding(call, asked,
+                   [model = call.model->name, base64 = asked.base64](std::span<const std::vector<float>> vectors,
+                                                                     const RequestUsage& usage) {
                      return embeddings_json(model, vectors, base64, usage);
                    });
 }
 
-void Service::ollama_embed(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
-  const RequestFields fields(exchange->request().body);
-  EmbeddingRequest asked = read_embedding_of(fields);
-  if (fields.flag("truncate", true)) asked.prompt_options.truncate = -1;
-  answer_embedding(exchange, strand, asked,
-                   [model = options_.model_name, begin = std::chrono::steady_clock::now()](
+void Service::ollama_embed(const Call& call) {
+  EmbeddingRequest asked = read_embedding_of(call);
+  if (call.fields.flag("truncate", true)) asked.prompt_options.truncate = -1;
+  answer_embedding(call, asked,
+                   [model = call.model->name, begin = std::chrono::steady_clock::now()](
                        std::span<const std::vector<float>> vectors, const RequestUsage& usage) {
                      return ollama_embeddings_json(model, vectors, usage, std::chrono::steady_clock::now() - begin);
                    });
 }
 
 /// Answers with the vectors of all inputs, in the form that `make_body` gives them.
-void Service::answer_embedding(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand,
-                               const EmbeddingRequest& asked, EmbeddingAnswer::MakeBody make_body) {
-  const ReadyModel& model = ready();
-  const PromptEncoder encoder = prompt_encoder();
+void Service::answer_embedding(const Call& call, const EmbeddingRequest& asked, EmbeddingAnswer::MakeBody make_body) {
+  const ReadyModel& model = *call.model;
+  const PromptEncoder encoder = prompt_encoder(call);
   const ModelSpec& spec = model.loaded.model.spec();
   const TextVectorSpec vectors = spec.text_vectors.value_or(TextVectorSpec{});
   std::size_t most_tokens = model.scheduler.context_length();
@@ -309,7 +293,7 @@ void Service::answer_embedding(const std::shared_ptr<HttpExchange>& exchange, co
     request.prompt = encoder.encode(input, asked.prompt_options, kept);
     request.salt = asked.salt;
     request.embed = asked.pooling.value_or(vectors.pooling);
-    set_user(request, exchange->request());
+    set_user(request, call.exchange->request());
     if (request.prompt.empty() || request.prompt.size() > most_tokens) {
       throw ApiError(
           400, files::concat("input: has ", request.prompt.size(), " tokens, 1 to ", most_tokens, " are possible"),
@@ -317,13 +301,14 @@ void Service::answer_embedding(const std::shared_ptr<HttpExchange>& exchange, co
     }
   }
   const std::size_t bytes = embedding_bytes(requests, spec.hidden_size, asked.base64);
-  hold(*exchange, body_bytes(exchange->request().body, kTextCopies) + bytes);
-  const auto answer = std::make_shared<EmbeddingAnswer>(exchange, strand, asked.inputs.size(), std::move(make_body));
-  submit(*exchange, *answer, std::move(requests), bytes);
+  hold(*call.exchange, body_bytes(call.exchange->request().body, kTextCopies) + bytes);
+  const auto answer = std::make_shared<EmbeddingAnswer>(call.exchange, call.strand, call.model, asked.inputs.size(),
+                                                        std::move(make_body));
+  submit(call, *answer, std::move(requests), bytes);
 }
 
 /// Submits all requests or none. `bytes` is the memory that they hold from then on.
-void Service::submit(HttpExchange& exchange, ModelAnswer& answer, std::vector<GenerationRequest> requests,
+void Service::submit(const Call& call, ModelAnswer& answer, std::vector<GenerationRequest> requests,
                      std::size_t bytes) {
   std::vector<Submission> submissions;
   for (GenerationRequest& request : requests) {
@@ -331,9 +316,9 @@ void Service::submit(HttpExchange& exchange, ModelAnswer& answer, std::vector<Ge
     submissions.push_back({.request = std::move(request), .listener = answer.listener(prompt)});
   }
   try {
-    auto tickets = ready().scheduler.submit(std::move(submissions));
+    auto tickets = call.model->scheduler.submit(std::move(submissions));
     if (tickets) {
-      exchange.hold(bytes);
+      call.exchange->hold(bytes);
       return start(answer, *std::move(tickets));
     }
     count_rejection(tickets.error().reason);

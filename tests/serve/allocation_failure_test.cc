@@ -79,7 +79,7 @@ class WholeServer {
       return true;
     };
     options_.stop_requested = [this] { return stopping_.load(); };
-    thread_ = std::thread([this, model] { run_server(model, options_); });
+    thread_ = std::thread([this, model] { run_server({{.path = model}}, options_); });
     listening_.wait();
   }
   ~WholeServer() {

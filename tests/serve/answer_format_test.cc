@@ -8,9 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "serve/api/chat_format.h"
 #include "serve/api/messages_format.h"
 #include "serve/api/ollama_format.h"
 #include "serve/api/responses_format.h"
+#include "tiny_tokenizer.h"
 
 namespace ballast::serve {
 namespace {
@@ -27,21 +29,25 @@ const std::vector<ReplyPart> kParts = {{.kind = kThinking, .text = "I look it up
                                        {.kind = kToolArguments, .text = "{}", .call = 1}};
 const RequestUsage kUsage = {.prompt_tokens = 10, .cached_tokens = 4, .generated_tokens = 7, .thinking_tokens = 3};
 
+std::vector<Json> parse_events(const std::string& text) {
+  std::vector<Json> events;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t line_end = text.find('\n', begin);
+    const std::string_view line = std::string_view(text).substr(begin, line_end - begin);
+    if (line.starts_with("data: {")) events.push_back(Json::parse(line.substr(6)));
+    if (line.starts_with("{")) events.push_back(Json::parse(line));
+    begin = line_end + 1;
+  }
+  return events;
+}
+
 /// Returns the events of a stream that gets one part at a time, as JSON.
 std::vector<Json> stream(AnswerFormat& format, const std::vector<ReplyPart>& parts, const ChoiceEnd& end) {
   std::string text = format.begin_stream(1);
   for (const ReplyPart& part : parts) text += format.write_piece({.parts = std::span(&part, 1)});
   text += format.write_piece({.end = end});
   text += format.end_stream(kUsage);
-  std::vector<Json> events;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t line_end = text.find('\n', begin);
-    const std::string_view line = std::string_view(text).substr(begin, line_end - begin);
-    if (line.starts_with("data: ")) events.push_back(Json::parse(line.substr(6)));
-    if (line.starts_with("{")) events.push_back(Json::parse(line));
-    begin = line_end + 1;
-  }
-  return events;
+  return parse_events(text);
 }
 
 /// Returns the body of an answer with the parts of one kind and call joined.
@@ -55,7 +61,8 @@ Json body(AnswerFormat& format, const std::vector<ReplyPart>& parts, const Choic
     }
   }
   std::string text;
-  format.add_choice({.parts = with_whole_calls(joined), .end = end}, text);
+  const CountedParts whole = with_whole_calls({.parts = joined, .tokens = {}});
+  format.add_choice({.parts = whole.parts, .end = end}, text);
   format.end_body(kUsage, text);
   return Json::parse(text);
 }
@@ -70,9 +77,123 @@ TEST_CASE("a broken call is answer text in a whole reply, and the other calls st
                                         {.kind = kBrokenCall, .text = "<call>f{", .call = 0},
                                         {.kind = kToolName, .text = "g", .call = 1},
                                         {.kind = kToolArguments, .text = "{}", .call = 1}};
-  const std::vector<ReplyPart> whole = with_whole_calls(parts);
-  CHECK(joined_text(whole, kAnswer) == "a<call>f{");
-  CHECK(tool_calls(whole) == std::vector<ToolCall>{{.name = "g", .arguments = "{}"}});
+  const CountedParts whole = with_whole_calls({.parts = parts, .tokens = {1, 2, 3, 0, 4, 5}});
+  CHECK(whole.parts == std::vector<ReplyPart>{{.kind = kAnswer, .text = "a<call>f{"},
+                                              {.kind = kToolName, .text = "g", .call = 0},
+                                              {.kind = kToolArguments, .text = "{}", .call = 0}});
+  CHECK(whole.tokens == std::vector<std::size_t>{6, 4, 5});
+}
+
+// A call whose name was sent, and that was then malformed, or cut.
+const std::vector<ReplyPart> kBroken = {{.kind = kAnswer, .text = "a"},
+                                        {.kind = kToolName, .text = "f", .call = 0},
+                                        {.kind = kToolArguments, .text = "{", .call = 0},
+                                        {.kind = kBrokenCall, .text = "<call>f{", .call = 0}};
+
+TEST_CASE("a streamed chat says a broken call as text, and does not end with calls") {
+  const auto tokenizer = test::make_tiny_tokenizer();
+  for (const bool older_names : {false, true}) {
+    for (const ChoiceEnd& end : {kStopped, kCut}) {
+      ChatFormat format(*tokenizer, {.id = "i", .model = "m"}, older_names);
+      std::string text;
+      Json last;
+      for (const Json& event : stream(format, kBroken, end)) {
+        last = event["choices"][0];
+        text += last["delta"].value("content", "");
+      }
+      CHECK(text == "a<call>f{");
+      CHECK(last["finish_reason"] == (end.finish == GenerateResult::Finish::kStop ? "stop" : "length"));
+    }
+  }
+  std::vector<ReplyPart> parts = kBroken;
+  parts.push_back({.kind = kToolName, .text = "g", .call = 1});
+  parts.push_back({.kind = kToolArguments, .text = "{}", .call = 1});
+  ChatFormat format(*tokenizer, {.id = "i", .model = "m"}, false);
+  CHECK(stream(format, parts, kStopped).back()["choices"][0]["finish_reason"] == "tool_calls");
+}
+
+TEST_CASE("a streamed message, response and line of Ollama say a broken call as text") {
+  MessagesFormat messages("m", 10);
+  std::string text;
+  for (const Json& event : stream(messages, kBroken, kStopped)) {
+    if (event["type"] == "content_block_delta") text += event["delta"].value("text", "");
+    if (event["type"] == "message_delta") CHECK(event["delta"]["stop_reason"] == "end_turn");
+  }
+  CHECK(text == "a<call>f{");
+
+  Json kept;
+  const Json head = {{"id", "resp_1"}, {"output", Json::array()}};
+  ResponsesFormat responses(head, [&](const Json& /*response*/, const Json& message) { kept = message; });
+  const std::vector<Json> events = stream(responses, kBroken, kStopped);
+  std::vector<Json> done;
+  for (const Json& event : events) {
+    if (event["type"] == "response.output_item.done") done.push_back(event);
+    CHECK(event["type"] != "response.function_call_arguments.done");
+  }
+  REQUIRE(done.size() == 3);
+  CHECK(done[1]["item"]["status"] == "incomplete");
+  CHECK(done[2]["output_index"] == 2);
+  const Json& output = events.back()["response"]["output"];
+  REQUIRE(output.size() == 2);
+  CHECK(output[1]["content"][0]["text"] == "<call>f{");
+  CHECK(kept["content"] == "a<call>f{");
+  CHECK_FALSE(kept.contains("tool_calls"));
+
+  OllamaFormat ollama("m", true);
+  std::string said;
+  for (const Json& line : stream(ollama, kBroken, kCut)) {
+    CHECK_FALSE(line["message"].contains("tool_calls"));
+    said += line["message"]["content"].get<std::string>();
+  }
+  CHECK(said == "a<call>f{");
+}
+
+TEST_CASE("a response has the log-probabilities of its text's tokens, in a stream as in a body") {
+  const auto tokenizer = test::make_tiny_tokenizer();
+  const Json head = {{"id", "resp_1"}, {"output", Json::array()}};
+  const auto ignore = [](const Json&, const Json&) {};
+  // "a" is thought, then come a mark, a token whose text is held back, one that shows both, and the end.
+  std::vector<GeneratedToken> tokens;
+  const int other = tokenizer->encode("z").front();
+  for (const int id : tokenizer->encode("abcde")) {
+    const double logprob = -static_cast<double>(tokens.size());
+    tokens.push_back({.id = id, .logprob = logprob, .top = {{.id = other, .logprob = -9}}});
+  }
+  const std::vector<ReplyPart> parts = {{.kind = kThinking, .text = "a"}, {.kind = kAnswer, .text = "cd"}};
+  const auto names = [](const Json& logprobs) {
+    std::string text;
+    for (const Json& entry : logprobs) text += entry["token"].get<std::string>();
+    return text;
+  };
+
+  ResponsesFormat whole(head, ignore, tokenizer.get());
+  std::string body;
+  whole.add_choice({.parts = parts, .tokens = tokens, .part_tokens = std::vector<std::size_t>{2, 3}, .end = kStopped},
+                   body);
+  whole.end_body(kUsage, body);
+  const Json said = Json::parse(body)["output"][1]["content"][0];
+  CHECK(names(said["logprobs"]) == "cde");
+  CHECK(said["logprobs"][0]["logprob"] == -2.0);
+  CHECK(said["logprobs"][0]["top_logprobs"][0]["token"] == "z");
+
+  ResponsesFormat streamed(head, ignore, tokenizer.get());
+  const std::span<const GeneratedToken> all = tokens;
+  const std::span<const ReplyPart> pieces = parts;
+  const std::vector<std::size_t> one = {1};
+  std::string text = streamed.begin_stream(1);
+  text += streamed.write_piece({.parts = pieces.first(1), .tokens = all.first(1), .part_tokens = one});
+  text += streamed.write_piece(
+      {.parts = pieces.last(1), .tokens = all.subspan(1, 3), .part_tokens = std::vector<std::size_t>{2}});
+  text += streamed.write_piece({.tokens = all.last(1), .end = kStopped});
+  text += streamed.end_stream(kUsage);
+  const std::vector<Json> events = parse_events(text);
+  CHECK(events.back()["response"]["output"][1]["content"][0]["logprobs"] == said["logprobs"]);
+  std::string deltas;
+  for (const Json& event : events) {
+    if (event["type"] == "response.output_text.delta") deltas += names(event["logprobs"]);
+    if (event["type"] == "response.output_text.done") CHECK(event["logprobs"] == said["logprobs"]);
+  }
+  CHECK(deltas == "cd");
 }
 
 TEST_CASE("a message has blocks of thinking, text and calls, in a stream and as a body") {

@@ -113,6 +113,32 @@ def check_constrained_chats(api: Apis) -> None:
     api.fails("a grammar with a mistake", "/v1/chat/completions", chats | {"grammar": "root ::= ("}, 400, "grammar")
 
 
+@check
+def check_what_cannot_be_written(api: Apis) -> None:
+    """The vocabulary has no letters but a to z."""
+    bodies = {"/v1/chat/completions": {"messages": QUESTION}, "/v1/completions": {"prompt": "a"},
+              "/api/generate": {"prompt": "a", "raw": True, "stream": False}}
+    schema = {"type": "object", "properties": {"É": {"type": "boolean"}}, "required": ["É"]}
+    for path, body in bodies.items():
+        field, value = ("format", schema) if path.startswith("/api") else ("guided_json", schema)
+        api.fails(f"{path}: a schema whose key cannot be written", path, body | {field: value}, 400, f"{field}: ")
+    for path in ("/v1/chat/completions", "/v1/completions"):
+        api.fails(f"{path}: a choice that no token begins", path, bodies[path] | {"guided_choice": ["É"]}, 400,
+                  "guided_choice: choice: the model's vocabulary has no token that begins")
+        later = bodies[path] | {"guided_regex": "abÉ", "temperature": 0}
+        reply = api.client.post(path, {"model": api.name} | later)
+        error = reply.json().get("error", {})
+        api.same(f"{path}: a character that cannot be written within a text",
+                 (reply.status, error.get("param"), error.get("type")), (400, "guided_regex", "invalid_request_error"))
+        last = api.events(path, later)[-1]
+        api.check(f"{path}: in a stream", "no token that continues" in last.get("error", {}).get("message", ""), last)
+    api.fails("a tool whose name cannot be written", "/v1/chat/completions", bodies["/v1/chat/completions"] | {
+        "tools": [{"type": "function", "function": {"name": "F"}}], "tool_choice": "required",
+        "reasoning_effort": "none"}, 400, "tools: ")
+    bare = api.answer("/v1/completions", {"prompt": "a", "max_tokens": 3, "guided_choice": ["É", "sun"]})
+    api.same("what can be written is", bare["choices"][0]["text"], "sun")
+
+
 def check_call(api: Apis, name: str, call: dict) -> None:
     api.check(name, call["type"] == "function" and call["id"] and call["function"]["name"] == "weather" and
               fits(json.loads(call["function"]["arguments"])), call)
@@ -145,6 +171,12 @@ def check_tools(api: Apis) -> None:
     cut = api.chat(tools=TOOLS, tool_choice=named, max_tokens=60)
     api.check("a call that the limit cuts is text", cut["finish_reason"] == "length" and
               "tool_calls" not in cut["message"] and cut["message"]["content"], cut)
+    pieces = api.events("/v1/chat/completions", {"messages": QUESTION, "tools": TOOLS, "tool_choice": named,
+                                                 "max_tokens": 60, "temperature": 1, "seed": 1,
+                                                 "thinking_token_budget": 4})
+    content = "".join(piece["choices"][0]["delta"].get("content") or "" for piece in pieces)
+    api.same("in a stream its text follows", (content, pieces[-1]["choices"][0]["finish_reason"]),
+             (cut["message"]["content"], "length"))
     answered = api.chat(messages=HISTORY, tools=TOOLS, tool_choice="none", guided_choice=["dry", "wet"])
     api.check("a history with calls and results is answered", answered["message"]["content"] in ("dry", "wet"), answered)
     prompt = api.answer("/apply-template", {"messages": HISTORY, "tools": TOOLS})["prompt"]
@@ -181,6 +213,23 @@ def check_responses(api: Apis) -> None:
                                                           if event["type"] == "response.output_text.delta"), text)
     api.same("a stream's events are numbered", [event["sequence_number"] for event in events], list(range(len(events))))
     api.same("a stream ends with the response", events[-1]["response"]["output"][0]["content"][0]["text"], text)
+    scored = request | {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
+    part = api.answer("/v1/responses", scored)["output"][0]["content"][0]
+    entries = part["logprobs"]
+    api.same("a response's log-probabilities are those of its text", "".join(entry["token"] for entry in entries)
+             .removesuffix(entries[-1]["token"]), text)
+    api.check("each has the likeliest tokens", all(len(entry["top_logprobs"]) == 2 and entry["logprob"] <= 0
+                                                   for entry in entries), entries)
+    events = api.events("/v1/responses", scored)
+    api.same("a stream ends with the same log-probabilities",
+             events[-1]["response"]["output"][0]["content"][0]["logprobs"], entries)
+    pieces = [entry for event in events if event["type"] == "response.output_text.delta" for entry in event["logprobs"]]
+    api.same("its pieces have those of the text", pieces, entries[:len(pieces)])
+    api.same("all but the end's", len(pieces), len(entries) - 1)
+    api.fails("likeliest tokens without log-probabilities", "/v1/responses", {"input": "a", "top_logprobs": 2}, 400,
+              "include")
+    api.fails("an unknown thing to include", "/v1/responses", {"input": "a", "include": ["file_search_call.results"]},
+              400, "file_search_call.results")
     stored = api.client.get(f"/v1/responses/{response['id']}")
     api.same("a response is stored", stored.json(), response)
     again = api.answer("/v1/responses", request | {"input": "and now", "previous_response_id": response["id"]})

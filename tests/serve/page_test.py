@@ -5,7 +5,8 @@
     page_test.py --program PROGRAM                        starts a server of a random model by itself
 
 Needs Debian's packages chromium-driver and python3-selenium; exits with 77 where they are missing. Works with any model
-that answers a question with a few dozen tokens, and counts for long enough to be stopped.
+that answers a question with a few dozen tokens, counts for long enough to be stopped, and whose replies can call tools.
+Thinking is checked with --program alone, whose model thinks when it is asked to.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import json
 import os
 import pathlib
 import shutil
+import string
 import sys
 import tempfile
 import time
@@ -38,6 +40,9 @@ SKIPPED = 77
 WIDTHS = (400, 768, 1200, 1600)
 SCHEMES = ("light", "dark")
 SECONDS = 60  # for anything that a server does
+TOOL = {"name": "weather", "description": "says how the weather is",
+        "parameters": {"type": "object", "properties": {"zone": {"enum": ["east", "west"]}, "at": {"type": "boolean"}},
+                       "required": ["zone", "at"], "additionalProperties": False}}
 
 # Records the page's requests, and the lengths of the last answer over time.
 WATCH = """
@@ -77,8 +82,8 @@ return names;
 class Page:
     """The actions of a user."""
 
-    def __init__(self, driver, url: str, key: str | None, screenshots: pathlib.Path | None):
-        self.driver, self.url, self.key, self.screenshots = driver, url, key, screenshots
+    def __init__(self, driver, url: str, key: str | None, screenshots: pathlib.Path | None, thinks: bool):
+        self.driver, self.url, self.key, self.screenshots, self.thinks = driver, url, key, screenshots, thinks
 
     def find(self, selector: str):
         return self.driver.find_element(By.CSS_SELECTOR, selector)
@@ -109,6 +114,11 @@ class Page:
         field = self.find(f"#option-{name}")
         field.clear()
         field.send_keys(value)
+
+    def choose(self, name: str, value: str):
+        if not self.find("#options").is_displayed():
+            self.find("#options-toggle").click()
+        self.find(f"#option-{name} option[value='{value}']").click()
 
     def send(self, text: str):
         self.run("window.answerLengths = []")
@@ -264,6 +274,95 @@ def check_live_figures(page: Page):
     assert any(value.isdigit() for value in running), f"running was {sorted(running)}"
 
 
+def check_thinking_is_folded(page: Page):
+    if not page.thinks:
+        return
+    page.find("#clear").click()
+    page.choose("reasoning-effort", "low")
+    page.set_option("thinking-token-budget", "20")
+    page.set_option("max-tokens", "60")
+    page.find("#options-toggle").click()
+    page.send("How is the weather?")
+    page.wait_for_answer()
+    body = page.last_body()
+    assert (body["reasoning_effort"], body["thinking_token_budget"]) == ("low", 20), body
+    assert page.text(".thinking summary").startswith("Thought for"), page.text(".thinking summary")
+    thought = page.text(".thinking .text")
+    assert thought and page.answer() and thought not in page.answer(), (thought, page.answer())
+    assert not page.find(".thinking .text").is_displayed(), "the thinking is not folded"
+    page.find(".thinking summary").click()
+    assert page.find(".thinking .text").is_displayed(), "the thinking cannot be unfolded"
+    page.choose("reasoning-effort", "none")
+    page.set_option("thinking-token-budget", "")
+
+
+def check_call_is_shown(page: Page):
+    page.find("#clear").click()
+    page.set_option("tools", json.dumps([TOOL]))
+    page.choose("tool-choice", "required")
+    page.set_option("max-tokens", "300")
+    page.find("#options-toggle").click()
+    page.send("How is the weather in the east?")
+    page.wait_for_answer()
+    body = page.last_body()
+    assert body["tools"] == [{"type": "function", "function": TOOL}] and body["tool_choice"] == "required", body
+    assert page.text(".call .name") == "weather", page.text(".call summary")
+    shown = page.text(".call pre")
+    arguments = json.loads(shown)
+    assert set(arguments) == {"zone", "at"} and arguments["zone"] in ("east", "west"), shown
+    assert shown == json.dumps(arguments, indent=2), f"the arguments are not indented: {shown}"
+    assert page.text("#model-name") in page.text(".message.assistant .meta"), "the answer does not name its model"
+    assert not page.find("#send").is_enabled(), "calls without results can be sent"
+
+
+def check_result_is_answered(page: Page):
+    calls = page.count(".call")
+    page.choose("tool-choice", "none")
+    page.set_option("max-tokens", "24")
+    page.find("#options-toggle").click()
+    fields = page.driver.find_elements(By.CSS_SELECTOR, ".call textarea")
+    for field in fields[1:]:
+        field.send_keys("wet")
+    fields[0].send_keys('{"sky": "dry"}')
+    assert page.find("#send").is_enabled(), "results cannot be sent"
+    fields[0].send_keys(Keys.ENTER)
+    page.wait("another answer", lambda: page.count(".message.assistant") == 2)
+    page.wait_for_answer()
+    messages = page.last_body()["messages"]
+    assert [message["role"] for message in messages if message["role"] != "system"] == \
+        ["user", "assistant", *["tool"] * calls], messages
+    result = messages[-calls]
+    call = messages[-calls - 1]["tool_calls"][0]
+    assert result["content"] == '{"sky": "dry"}' and result["tool_call_id"] == call["id"], messages
+    assert page.answer(), "there is no answer to the result"
+    assert page.count(".call[open]") == 0, "a call whose result was sent is not folded"
+    assert '→ {"sky": "dry"}' in page.text(".call summary"), page.text(".call summary")
+    page.find(".call summary").click()
+    assert json.loads(page.text(".call .result pre")) == {"sky": "dry"}
+    assert not page.find(".call textarea").is_displayed(), "a result that was sent can be changed"
+
+
+def check_call_that_is_cut_is_text(page: Page):
+    page.choose("tool-choice", "required")
+    page.set_option("max-tokens", "16")
+    page.find("#options-toggle").click()
+    calls = page.count(".call")
+    page.send("And in the west?")
+    page.wait_for_answer()
+    assert page.count(".call") == calls, "a call that was cut is shown as one"
+    assert page.answer(), "the text of the call is lost"
+    assert page.last_body()["messages"][-1]["role"] == "user"
+    page.set_option("tools", "{")
+    page.send("Hello")
+    page.wait("the error", page.find("#error").is_displayed)
+    assert "Tools" in page.text("#error-text"), page.text("#error-text")
+    page.find("#error-close").click()
+    page.find("#prompt").clear()
+    page.set_option("tools", "")
+    page.choose("tool-choice", "")
+    page.find("#options-toggle").click()
+
+
 def check_nothing_scrolls_sideways(page: Page):
     page.find("#toggle-logprobs").click()
     views = ["chat", "inside"] if page.find("#tabs").is_displayed() else ["chat"]
@@ -290,7 +389,8 @@ def check_console_is_silent(page: Page):
 CHECKS = (check_page_names_the_model, check_answer_streams_in, check_options_are_sent, check_text_is_the_tokens,
           check_probabilities_are_shown, check_second_turn_has_the_first, check_regenerate_replaces_the_answer,
           check_stop_ends_the_answer, check_wrong_option_is_said, check_line_break_is_typed_with_shift,
-          check_live_figures, check_nothing_scrolls_sideways, check_console_is_silent)
+          check_live_figures, check_thinking_is_folded, check_call_is_shown, check_result_is_answered,
+          check_call_that_is_cut_is_text, check_nothing_scrolls_sideways, check_console_is_silent)
 
 
 def start_browser(chromium: str, chromedriver: str):
@@ -323,17 +423,25 @@ def run_checks(page: Page) -> int:
 
 
 def write_random_model(folder: pathlib.Path) -> None:
-    """Writes a model that never ends its answers, and is large enough that they can be stopped."""
+    """Writes a model that never ends its answers, is large enough that they can be stopped, has the characters of JSON
+    and of marks, and thinks where the template opens it."""
     fixtures.write_large_model(folder, hidden=640, layers=10, mlp=1792)
     config = json.loads((folder / "config.json").read_text())
     config.pop("eos_token_id", None)
+    config["max_position_embeddings"] = 4096
     (folder / "config.json").write_text(json.dumps(config))
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    names = fixtures.SPECIAL + [*"▁\n.{}\":,[]<>/_-()=", *string.ascii_lowercase, *string.digits]
+    tokenizer["model"] |= {"merges": [], "vocab": {name: i for i, name in enumerate(names)}}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     tokenizer_config = json.loads((folder / "tokenizer_config.json").read_text())
     del tokenizer_config["eos_token"]
+    tokenizer_config["chat_template"] += ("{% if add_generation_prompt and enable_thinking is true %}"
+                                          "{{ '<think>\\n' }}{% endif %}")
     (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
 
 
-def check_page_of(url: str, key: str | None, screenshots: pathlib.Path | None) -> int:
+def check_page_of(url: str, key: str | None, screenshots: pathlib.Path | None, thinks: bool = False) -> int:
     with urllib.request.urlopen(url, timeout=10) as answer:
         policy = answer.headers.get("Content-Security-Policy", "")
     if "default-src 'none'" not in policy or "unsafe" in policy:
@@ -343,7 +451,7 @@ def check_page_of(url: str, key: str | None, screenshots: pathlib.Path | None) -
         screenshots.mkdir(parents=True, exist_ok=True)
     driver = start_browser(shutil.which("chromium"), shutil.which("chromedriver"))
     try:
-        return run_checks(Page(driver, url, key, screenshots))
+        return run_checks(Page(driver, url, key, screenshots, thinks))
     finally:
         driver.quit()
 
@@ -367,7 +475,7 @@ def main() -> int:
         write_random_model(model)
         server = Server([arguments.program], model)
         try:
-            return check_page_of(f"http://127.0.0.1:{server.port}/", None, arguments.screenshots)
+            return check_page_of(f"http://127.0.0.1:{server.port}/", None, arguments.screenshots, thinks=True)
         finally:
             server.stop()
 

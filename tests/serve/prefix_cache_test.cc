@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -89,6 +90,27 @@ TEST_CASE("entries are evicted in the order of their last use") {
   CHECK(cache.drop_oldest());
   CHECK_FALSE(cache.drop_oldest());
   CHECK(cache.find(Tokens{1, 5, 5, 5}, "").state == nullptr);
+}
+
+TEST_CASE("the least recently used entry is taken with its tokens and its salt") {
+  States states;
+  PrefixCache cache;
+  cache.insert(Tokens{1, 2, 3, 4}, "mine", states.of({1, 2, 3, 4}));
+  cache.insert(Tokens{1, 2, 7}, "mine", states.of({1, 2, 7}));
+  cache.insert(Tokens{1, 2, 7, 8}, "", states.of({1, 2, 7, 8}));
+  CHECK(cache.find(Tokens{1, 2, 3, 4, 5}, "mine").length == 4);
+  const auto taken = [&](const Tokens& tokens, const std::string& salt) {
+    const std::optional<PrefixCache::Text> text = cache.take_oldest();
+    REQUIRE(text.has_value());
+    CHECK(text->tokens == tokens);
+    CHECK(text->salt == salt);
+    CHECK(text->state.length() == tokens.size());
+  };
+  taken({1, 2, 7}, "mine");
+  taken({1, 2, 7, 8}, "");
+  taken({1, 2, 3, 4}, "mine");
+  CHECK(!cache.take_oldest().has_value());
+  CHECK(cache.size() == 0);
 }
 
 TEST_CASE("random texts are found as by a comparison with all entries") {

@@ -49,5 +49,22 @@ TEST_CASE("a byte order mark before the body is ignored, and one within it is no
   CHECK_THROWS_AS(RequestFields("{\xEF\xBB\xBF\"x\": 1}"), ApiError);
 }
 
+TEST_CASE("a field keeps the order of its members, wherever it is in the body and however its name is written") {
+  const auto ordered = [](const std::string& body, const char* field) {
+    return RequestFields(body).ordered(field).dump();
+  };
+  const std::string body =
+      R"( { "a\"}" : [1, {"x": "}]\\"}] ,"n":-1.5e3,"t" : "{\"z\": 1,", "e":{},"b":{"y":1,"a":{"q":null,"p":[]}} ,"last":true } )";
+  CHECK(ordered(body, "b") == R"({"y":1,"a":{"q":null,"p":[]}})");
+  CHECK(ordered(body, "a\"}") == R"([1,{"x":"}]\\"}])");
+  CHECK(ordered(body, "n") == "-1500.0");
+  CHECK(ordered(body, "t") == R"("{\"z\": 1,")");
+  CHECK(ordered(body, "e") == "{}");
+  CHECK(ordered(body, "last") == "true");
+  CHECK(ordered(body, "missing") == "null");
+  CHECK(ordered(R"({"\u0062":{"z":1,"y":2}})", "b") == R"({"z":1,"y":2})");
+  CHECK(ordered("\xEF\xBB\xBF{\"b\":[{\"z\":1,\"y\":2}]}", "b") == R"([{"z":1,"y":2}])");
+}
+
 }  // namespace
 }  // namespace ballast::serve

@@ -3,8 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -12,6 +14,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ballast/error.h"
@@ -19,6 +22,10 @@
 #include "ballast/model.h"
 #include "engine/loaded_model.h"
 #include "error_message.h"
+#include "serve/scheduler/cache_directory.h"
+#include "serve/scheduler/disk_cache.h"
+#include "serve/scheduler/engine_loop.h"
+#include "serve/scheduler/state_identity.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
 
@@ -94,10 +101,15 @@ class Collector : public RequestListener {
 /// A scheduler with a thread that works for it.
 class Working {
  public:
-  Working(const engine::LoadedModel& loaded, const SchedulerOptions& options)
-      : scheduler_(loaded, options), thread_([this] { scheduler_.run(); }) {}
+  Working(const engine::LoadedModel& loaded, SchedulerOptions options)
+      : scheduler_(loaded, waking(std::move(options))) {
+    loop.add(scheduler_);
+    thread_ = std::thread([this] {
+      loop.run([](const Scheduler&, const std::exception_ptr& failure) { std::rethrow_exception(failure); });
+    });
+  }
   ~Working() {
-    scheduler_.stop();
+    loop.stop();
     if (thread_.joinable()) thread_.join();
   }
   Working(const Working&) = delete;
@@ -115,8 +127,14 @@ class Working {
   void join() { thread_.join(); }
 
   std::vector<std::shared_ptr<Ticket>> tickets;
+  EngineLoop loop;
 
  private:
+  SchedulerOptions waking(SchedulerOptions options) {
+    options.on_accepted = [this] { loop.wake(); };
+    return options;
+  }
+
   Scheduler scheduler_;
   std::thread thread_;
 };
@@ -243,7 +261,7 @@ TEST_CASE("texts get the same tokens with drafts as without, alone and together,
         CAPTURE(i);
         check_same(together[i]->wait(), plain[i]);
       }
-      working->drain();
+      working.loop.drain();
       working.join();
       const SchedulerStats stats = working->stats();
       CHECK(stats.accepted_draft_tokens > 0);
@@ -389,7 +407,7 @@ TEST_CASE("requests are refused when the queue is full and during shutdown") {
 
   Working working(loaded, {});
   const auto accepted = working.submit(request);
-  working->drain();
+  working.loop.drain();
   CHECK(submit(*working).error().reason == "draining");
   CHECK_FALSE(accepted->wait().failure.has_value());
   working.join();
@@ -405,7 +423,7 @@ TEST_CASE("stopping ends all requests") {
   endless.options.ignore_eos = true;
   const auto running = working.submit(endless);
   const auto waiting = working.submit(endless);
-  working->stop();
+  working.loop.stop();
   CHECK(waiting->wait().failure == Failure::kStopped);
   running->wait();
 }
@@ -468,6 +486,133 @@ TEST_CASE("options out of range, and too little memory for any text, are refused
   };
   CHECK(test::error_message(submit_many) == test::Contains("n: 256 texts"));
   CHECK_THROWS_AS(Scheduler(loaded, {.cache_bytes = 100}), Error);
+}
+
+/// Returns options with a prefix cache on disk, like that of a server that has just started.
+SchedulerOptions with_disk(const std::filesystem::path& directory, std::uint64_t cache_bytes) {
+  SchedulerOptions options = {.cache_bytes = cache_bytes};
+  options.disk_cache = std::make_shared<DiskCache>(std::make_shared<CacheDirectory>(directory, std::uint64_t{1} << 30),
+                                                   [](const std::string& line) { FAIL_CHECK(line); });
+  return options;
+}
+
+TEST_CASE("after a restart texts come back from disk with the same tokens, also together and if memory is short") {
+  for (const char* name : {"llama3", "qwen3_next"}) {
+    const test::TemporaryDirectory folder;
+    const engine::LoadedModel loaded(model_in(folder, name));
+    const SchedulerStats none = Scheduler(loaded, {}).stats();
+    CHECK(!none.disk.used);
+    std::mt19937 random(11);
+    std::vector<GenerationRequest> requests;
+    for (int i = 0; i < 12; ++i) {
+      GenerationRequest& request = requests.emplace_back();
+      for (int t = 0; t < 140 + 20 * i; ++t)
+        request.prompt.push_back(t < 130 ? t % 16 : static_cast<int>(random() % 16));
+      request.options.max_tokens = 5;
+      request.options.ignore_eos = true;
+      request.options.logprobs = 2;
+      if (i % 5 == 0) request.score_prompt = PromptScores{.top = 2};
+    }
+    const auto read_alone = [&](const std::vector<GenerationRequest>& all) {
+      std::vector<Outcome> outcomes;
+      for (const GenerationRequest& request : all) {
+        Working working(loaded, {});
+        outcomes.push_back(working.submit(request)->wait());
+      }
+      return outcomes;
+    };
+    const std::vector<Outcome> alone = read_alone(requests);
+    // The texts go on: those of a hybrid come back only where they ended.
+    std::vector<GenerationRequest> longer = requests;
+    for (std::size_t i = 0; i < longer.size(); ++i) {
+      std::vector<int>& prompt = longer[i].prompt;
+      prompt.insert(prompt.end(), alone[i].tokens[0].begin(), alone[i].tokens[0].end());
+      prompt.push_back(static_cast<int>(i));
+    }
+    const std::vector<Outcome> longer_alone = read_alone(longer);
+    const std::uint64_t small = 9 * none.page_bytes + 8 * loaded.model.make_state({}, kContext).mixer_bytes();
+    for (const std::uint64_t bytes : {std::uint64_t{1} << 30, small}) {
+      CAPTURE(name);
+      CAPTURE(bytes);
+      const std::filesystem::path cache = folder / std::to_string(bytes);
+      std::uint64_t hits = 0;
+      for (int start = 0; start < 3; ++start) {
+        Working working(loaded, with_disk(cache, bytes));
+        std::vector<std::shared_ptr<Collector>> together;
+        for (const GenerationRequest& request : start == 0 ? requests : longer) {
+          together.push_back(working.submit(request));
+        }
+        for (std::size_t i = 0; i < requests.size(); ++i) {
+          CAPTURE(i);
+          check_same(together[i]->wait(), start == 0 ? alone[i] : longer_alone[i]);
+        }
+        working.loop.drain();
+        working.join();
+        working->write_texts();
+        const SchedulerStats stats = working->stats();
+        hits = stats.disk.hits;
+        CHECK(stats.disk.used);
+        CHECK(stats.disk.files > 0);
+        CHECK(stats.disk.unreadable == 0);
+        CHECK(stats.cache_bytes + stats.mixer_bytes <= bytes);
+      }
+      CHECK(hits > 500);
+    }
+  }
+}
+
+TEST_CASE("a text that was read before a restart is not read again, unless its salt differs") {
+  const test::TemporaryDirectory folder;
+  const engine::LoadedModel loaded(model_in(folder));
+  GenerationRequest request;
+  for (int i = 0; i < 300; ++i) request.prompt.push_back(i * 7 % 60);
+  request.options.max_tokens = 4;
+  request.options.ignore_eos = true;
+  request.salt = "mine";
+  const auto read = [&](const std::string& salt) {
+    Working working(loaded, with_disk(folder / "cache", std::uint64_t{1} << 30));
+    GenerationRequest salted = request;
+    salted.salt = salt;
+    const Outcome outcome = working.submit(salted)->wait();
+    working.loop.drain();
+    working.join();
+    working->write_texts();
+    return outcome;
+  };
+  const Outcome first = read("mine");
+  CHECK(first.usage.cached_tokens == 0);
+  const Outcome second = read("mine");
+  CHECK(second.usage.cached_tokens == 256);
+  check_same(second, first);
+  CHECK(read("yours").usage.cached_tokens == 0);
+  CHECK(read("yours").usage.cached_tokens == 256);
+}
+
+TEST_CASE("a model's states are not found after its file or an option has changed") {
+  const test::TemporaryDirectory folder;
+  const std::filesystem::path path = model_in(folder);
+  const auto identity = [&](CacheOptions::Type type = CacheOptions::Type::kF16) {
+    const engine::LoadedModel loaded(path);
+    return state_identity(loaded, loaded.model.make_state({.type = type}, kContext));
+  };
+  const std::string first = identity();
+  CHECK(identity() == first);
+  CHECK(identity(CacheOptions::Type::kF32) != first);
+  CHECK(identity(CacheOptions::Type::kInt8) != first);
+  // Another value, with the same size and time.
+  const std::filesystem::path weights = path / "model.safetensors";
+  const auto time = std::filesystem::last_write_time(weights);
+  std::string content = test::read_file(weights);
+  content[content.size() - 3] = static_cast<char>(content[content.size() - 3] ^ 1);
+  test::write_file(weights, content);
+  std::filesystem::last_write_time(weights, time);
+  CHECK(identity() != first);
+  content[content.size() - 3] = static_cast<char>(content[content.size() - 3] ^ 1);
+  test::write_file(weights, content);
+  std::filesystem::last_write_time(weights, time);
+  CHECK(identity() == first);
+  std::filesystem::last_write_time(weights, time + std::chrono::seconds(1));
+  CHECK(identity() != first);
 }
 
 }  // namespace

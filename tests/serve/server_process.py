@@ -16,8 +16,8 @@ PATIENCE = 120  # seconds for an answer; only a server that hangs takes so long
 class Server:
     """`PROGRAM serve MODEL`, from its start to stop()."""
 
-    def __init__(self, program: list[str], model: pathlib.Path, *options):
-        self.process = subprocess.Popen([*program, "serve", str(model), "--port", "0", *map(str, options)],
+    def __init__(self, program: list[str], model: pathlib.Path | str, *options, folder: pathlib.Path | None = None):
+        self.process = subprocess.Popen([*program, "serve", str(model), *map(str, options), "--port", "0"], cwd=folder,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.lines = []
         self.port = 0
@@ -113,6 +113,12 @@ class Client:
         except (BrokenPipeError, ConnectionResetError):
             pass  # refused before all was sent: the answer says why
         return connection, connection.getresponse()
+
+    def raw_request(self, method: str, path: str, body) -> http.client.HTTPConnection:
+        """Sends a request without waiting for the answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        connection.request(method, path, json.dumps(body), self.headers | {"Content-Type": "application/json"})
+        return connection
 
     def request(self, method: str, path: str, body=None, headers=None) -> Reply:
         connection, response = self.send(method, path, body, headers)

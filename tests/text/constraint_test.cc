@@ -14,10 +14,13 @@
 #include <vector>
 
 #include "error_message.h"
+#include "files/utf8.h"
 #include "text/constraint/constraint_compiler.h"
 #include "text/constraint/constraint_grammar.h"
 #include "text/constraint/json_schema_grammar.h"
 #include "text/constraint/reply_constraint.h"
+#include "text/reply/offered_tool.h"
+#include "text/reply/tool_constraint.h"
 #include "text/tokenizer.h"
 #include "tiny_tokenizer.h"
 
@@ -334,10 +337,14 @@ TEST_CASE("constraints that would take much time or memory are refused or bounde
   // Counts do not unroll.
   CHECK(fixture.allows_schema(R"({"type": "array", "items": {"const": 1}, "maxItems": 1000000000})", "[1,1]"));
   CHECK(fixture.allows_schema(R"({"type": "string", "maxLength": 1000000000})", R"("ab")"));
-  // In a structural tag each length is a state.
+  // In arguments that are not JSON each length is a state.
   const std::string tag =
-      R"({"format": {"type": "json_schema", "json_schema": {"type": "string", "maxLength": 1000}}})";
+      R"({"format": {"type": "json_schema", "style": "qwen_xml", "json_schema": {"type": "object", "properties":
+         {"a": {"type": "string", "maxLength": 1000}}}}})";
   CHECK(fixture.error_of({.kind = Kind::kStructuralTag, .text = tag}) == Contains("`maxLength` above 64"));
+  std::string values;
+  for (int i = 0; i < 20'000; ++i) values += (i == 0 ? "\"v" : ", \"v") + std::to_string(i) + "\"";
+  CHECK(fixture.allows_schema(R"({"enum": [)" + values + "]}", R"("v19999")"));
   // Combinations of alternatives would be exponential.
   std::string all_of;
   for (int i = 0; i < 40; ++i) {
@@ -365,6 +372,19 @@ TEST_CASE("bad grammars and tags are errors of one line" * doctest::skip(!has_co
   CHECK(tag(R"({"format": {"type": "json_schema", "json_schema": {"contains": {}}}})") == Contains("`contains`"));
   CHECK(fixture.error_of({.kind = Kind::kChoice}) == Contains("has no texts"));
   CHECK(grammar("root ::= \"a").find('\n') == std::string::npos);
+}
+
+TEST_CASE("a constraint whose texts no token begins is refused" * doctest::skip(!has_constraints())) {
+  const auto tokenizer = test::make_tiny_tokenizer();
+  // The first 60 tokens have no small letters.
+  ConstraintCompiler compiler(*tokenizer, 60, kCacheBytes);
+  const auto error_of = [&](const Constraint& constraint) {
+    return error_message([&] { compiler.compile(constraint); });
+  };
+  CHECK(error_of({.kind = Kind::kChoice, .choices = {"abc", "xyz"}}) ==
+        "choice: the model's vocabulary has no token that begins such a text");
+  CHECK(error_of({.kind = Kind::kChoice, .choices = {"abc", "0"}}) == "no error");
+  CHECK(error_of({.kind = Kind::kRegex, .text = "(abc)?"}) == "no error");  // the empty text
 }
 
 TEST_CASE("compiled constraints are kept within the cache's bytes" * doctest::skip(!has_constraints())) {
@@ -418,6 +438,172 @@ TEST_CASE("a reply may think before its constrained answer, as its format writes
   CHECK(allows("mistral", kThinking, "any[/THINK]no"));
   CHECK_FALSE(allows("mistral", kThinking, "any[/THINK]any"));
   CHECK(allows("none", kBegin, "no"));
+}
+
+TEST_CASE("lengths of strings hold within structural tags, in calls and after thinking" *
+          doctest::skip(!has_constraints())) {
+  Fixture fixture;
+  const auto text_of = [](std::size_t size) { return std::string(size, 'x'); };
+  const std::string schema =
+      R"({"type": "object", "properties": {"name": {"type": "string", "minLength": 70, "maxLength": 90}}, "required": ["name"]})";
+  // Two tools; the name of one is longer than the strings of the other's property `name` may be.
+  const std::vector<OfferedTool> tools = read_tools(parse_tools(
+      R"([{"name": "long", "parameters": )" + schema +
+      R"(}, {"name": "shorter", "parameters": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}}, "required": ["name"]}}])"));
+  const ReplyFormat& hermes = find_reply_format(*fixture.tokenizer, "hermes");
+  const ToolConstraint calls =
+      tool_constraint(hermes, *fixture.tokenizer, tools, {.kind = ToolChoice::Kind::kRequired});
+  const Constraint tag = {.kind = Kind::kStructuralTag,
+                          .text = nlohmann::ordered_json{{"type", "structural_tag"}, {"format", calls.format}}.dump()};
+  const Constraint whole =
+      constrain_reply(tag, hermes, ReplyState::kThinking, *fixture.tokenizer, 200, calls.ending_thinking);
+  const auto call = [](const std::string& name, const std::string& value) {
+    return "<tool_call>\n{\"name\": \"" + name + "\", \"arguments\": {\"name\": \"" + value + "\"}}\n</tool_call>";
+  };
+  for (const Constraint& constraint : {tag, whole}) {
+    const std::string before = constraint.text == tag.text ? "" : "say \"abcdefg\" {\"name\": \"abcd\"}</think>";
+    const auto allows = [&](const std::string& text) {
+      return fixture.allows(fixture.matcher(constraint), before + text);
+    };
+    CHECK(allows(call("shorter", "abc")));
+    CHECK(allows(call("shorter", "")));
+    CHECK_FALSE(allows(call("shorter", "abcd")));
+    CHECK(allows(call("long", text_of(70))));
+    CHECK(allows(call("long", text_of(90))));
+    CHECK_FALSE(allows(call("long", text_of(69))));
+    CHECK_FALSE(allows(call("long", text_of(91))));
+    CHECK(allows(call("shorter", "abc") + "\n" + call("long", text_of(80)) + call("shorter", "ab")));
+    CHECK_FALSE(allows(call("long", text_of(80)) + "\n" + call("shorter", "abcd")));
+    CHECK_FALSE(allows(call("shorter", "abc") + call("long", "abc")));
+  }
+  // An answer after thinking, in which strings have any length; a list's members have other lengths than the others.
+  const Constraint answer = {
+      .kind = Kind::kJsonSchema,
+      .text = R"({"type": "array", "items": {"type": "string", "minLength": 2, "maxLength": 100}, "minItems": 1})"};
+  const Constraint thought = constrain_reply(answer, hermes, ReplyState::kBegin, *fixture.tokenizer);
+  CHECK(thought.kind == Kind::kStructuralTag);
+  const auto allows = [&](const std::string& text) { return fixture.allows(fixture.matcher(thought), text); };
+  CHECK(allows("[\"" + text_of(100) + "\", \"ab\"]"));
+  CHECK_FALSE(allows("[\"" + text_of(101) + "\"]"));
+  CHECK(allows("<think>[\"a\"]</think>\n\n[\"ab\"]"));
+  CHECK_FALSE(allows("<think>[\"ab\"]</think>\n\n[\"a\"]"));
+  CHECK_FALSE(allows("<think>hm</think>[\"" + text_of(101) + "\"]"));
+}
+
+TEST_CASE("masks and rolled back matchers agree with lengths in structural tags" * doctest::skip(!has_constraints())) {
+  // Tokens in which JSON begins, ends, or both.
+  json data = test::tiny_tokenizer_json();
+  int id = 262;
+  for (const char* token : {"=\"", "=\"\"", "\"\"", "=\"a", "=\"abc", "\",b=\"", "\",b=\"\""}) {
+    data["added_tokens"].push_back({{"id", id++}, {"content", token}, {"special", false}, {"normalized", false}});
+  }
+  Fixture fixture;
+  fixture.tokenizer = test::make_tiny_tokenizer(data, {{"eos_token", "<|end|>"}});
+  ConstraintCompiler compiler(*fixture.tokenizer, 300, kCacheBytes);
+  const std::string text = R"({"type": "string", "minLength": 1, "maxLength": 2})";
+  const auto node = [&](const std::string& schema) {
+    return R"({"type": "json_schema", "json_schema": )" + schema + "}";
+  };
+  const auto constant = [](const std::string& value) {
+    return R"({"type": "const_string", "value": ")" + value + "\"}";
+  };
+  const Constraint tag = {.kind = Kind::kStructuralTag,
+                          .text = R"({"type": "structural_tag", "format": {"type": "sequence", "elements": [)" +
+                                  constant("a=") + "," + node(text) + "," + constant(",b=") + "," +
+                                  node(R"({"type": "string", "minLength": 3, "maxLength": 80})") + "]}}"};
+  std::mt19937 random(7);
+  for (int round = 0; round < 40; ++round) {
+    ConstraintMatcher matcher(compiler.compile(tag), {kEndOfReply});
+    std::vector<int> ids;
+    std::string written;
+    while (ids.size() < 200) {
+      const std::span<const std::uint32_t> mask = matcher.allowed();
+      std::vector<int> allowed;
+      for (int token = 0; token < 300; ++token) {
+        if ((mask[static_cast<std::size_t>(token) / 32] >> (static_cast<unsigned>(token) % 32) & 1U) != 0)
+          allowed.push_back(token);
+      }
+      REQUIRE_FALSE(allowed.empty());
+      // Quotes are likelier, so that texts end.
+      const int quote = fixture.tokenizer->encode("\"").front();
+      const bool ends = random() % 3 == 0 && std::ranges::find(allowed, quote) != allowed.end();
+      const int token = ends ? quote : allowed[random() % allowed.size()];
+      REQUIRE(matcher.accept(token));
+      if (token == kEndOfReply) break;
+      ids.push_back(token);
+      written += fixture.tokenizer->token_bytes(token);
+      if (random() % 4 == 0) {  // what is taken back may be chosen again
+        const std::size_t back = random() % ids.size();
+        matcher.roll_back(back);
+        for (std::size_t i = ids.size() - back; i < ids.size(); ++i) REQUIRE(matcher.accept(ids[i]));
+      }
+    }
+    const std::size_t middle = written.find("\",b=\"");
+    REQUIRE(middle != std::string::npos);
+    const auto count = [](const std::string& json_text) {
+      const std::string value = json::parse(json_text);
+      return files::count_code_points(value);
+    };
+    const std::size_t first = count(written.substr(2, middle + 1 - 2));
+    const std::size_t second = count(written.substr(middle + 4));
+    CHECK((first >= 1 && first <= 2));
+    CHECK((second >= 3 && second <= 80));
+  }
+}
+
+TEST_CASE("thinking of a limited number of tokens may come before calls, and calls of Kimi end it" *
+          doctest::skip(!has_constraints())) {
+  json data = test::tiny_tokenizer_json();
+  int id = 262;
+  for (const char* mark :
+       {"<|channel|>", "<|message|>", "<|start|>", "<|tool_calls_section_begin|>", "<|tool_call_begin|>",
+        "<|tool_call_argument_begin|>", "<|tool_call_end|>", "<|tool_calls_section_end|>", "<|return|>"}) {
+    data["added_tokens"].push_back({{"id", id++}, {"content", mark}, {"special", true}, {"normalized", false}});
+  }
+  Fixture fixture;
+  fixture.tokenizer = test::make_tiny_tokenizer(data, {{"eos_token", "<|return|>"}});
+  ConstraintCompiler compiler(*fixture.tokenizer, 300, kCacheBytes);
+  const int end = id - 1;
+  const std::vector<OfferedTool> tools = read_tools(parse_tools(
+      R"([{"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}}])"));
+  const auto allows = [&](std::string_view name, ToolChoice::Kind kind, std::size_t budget, std::string_view text) {
+    const ReplyFormat& format = find_reply_format(*fixture.tokenizer, name);
+    const ToolConstraint calls = tool_constraint(format, *fixture.tokenizer, tools, {.kind = kind}, nullptr, budget);
+    Constraint whole = {.kind = Kind::kStructuralTag,
+                        .text = nlohmann::ordered_json{{"type", "structural_tag"}, {"format", calls.format}}.dump()};
+    if (!calls.has_thinking) {
+      whole = constrain_reply(whole, format, ReplyState::kThinking, *fixture.tokenizer, budget, calls.ending_thinking);
+    }
+    ConstraintMatcher matcher(compiler.compile(whole), {end});
+    const std::vector<int> ids = fixture.tokenizer->encode(text);
+    // Budgets are held by masks.
+    const auto accepts = [&](int token) {
+      const auto index = static_cast<std::size_t>(token);
+      return (matcher.allowed()[index / 32] >> (index % 32) & 1U) != 0 && matcher.accept(token);
+    };
+    return std::ranges::all_of(ids, accepts) && accepts(end);
+  };
+  using enum ToolChoice::Kind;
+  const std::string call = "<|channel|>commentary to=functions.add <|constrain|>json<|message|>{\"a\": 1}";
+  const auto think = [](std::string_view text) {
+    return "<|channel|>analysis<|message|>" + std::string(text) + "<|end|><|start|>assistant";
+  };
+  CHECK(allows("harmony", kRequired, 3, call));
+  CHECK(allows("harmony", kRequired, 3, think("abc") + call));
+  CHECK_FALSE(allows("harmony", kRequired, 3, think("abcd") + call));
+  CHECK_FALSE(allows("harmony", kRequired, 3, think("a") + think("b") + call));
+
+  const std::string section =
+      "<|tool_calls_section_begin|><|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>{\"a\": 1}"
+      "<|tool_call_end|><|tool_calls_section_end|>";
+  for (const ToolChoice::Kind kind : {kAuto, kRequired}) {
+    CHECK(allows("kimi", kind, 3, "abc" + section));
+    CHECK(allows("kimi", kind, 3, "abc</think>" + section));
+    CHECK_FALSE(allows("kimi", kind, 3, "abcd" + section));
+    CHECK_FALSE(allows("kimi", kind, 3, "<|tool_calls_section_begin|>"));
+  }
+  CHECK(allows("kimi", kAuto, 3, "</think>yes"));
+  CHECK_FALSE(allows("kimi", kRequired, 3, "</think>yes"));
 }
 
 }  // namespace

@@ -450,5 +450,19 @@ TEST_CASE("tools are read as OpenAI's API has them") {
         Contains("parameters must be a JSON schema"));
 }
 
+TEST_CASE("Kimi's calls end its thinking, with and without a mark") {
+  const Replies replies("kimi", {"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
+                                 "<|tool_call_end|>", "<|tool_calls_section_end|>"});
+  const std::string call =
+      "<|tool_calls_section_begin|><|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
+      "<|tool_calls_section_end|>";
+  CHECK(replies.seen("<think>I look" + call) == Seen{.thinking = "I look", .calls = {{"now", "{}"}}});
+  CHECK(replies.seen("<think>I look</think>" + call) == Seen{.thinking = "I look", .calls = {{"now", "{}"}}});
+  CHECK(replies.seen("<think>I look" + call + "Done") == Seen{"I look", "Done", {{"now", "{}"}}});
+  // Calls of other formats do not.
+  const Replies hermes("hermes", {"<tool_call>", "</tool_call>"});
+  CHECK(hermes.seen("<think>a<tool_call>\n{\"name\": \"now\"}\n</tool_call></think>b").calls.empty());
+}
+
 }  // namespace
 }  // namespace ballast::text

@@ -103,6 +103,22 @@ TEST_CASE("harmony's constraint includes its channels") {
   CHECK(constraint.has_thinking);
   CHECK(constraint.format.dump().contains("to=functions.add"));
   CHECK(constraint.format.dump().contains("<|channel|>final<|message|>"));
+  CHECK(constraint.format["elements"][0]["type"] == "star");
+  const ordered_json limited =
+      tool_constraint(find_reply_format(*tokenizer, "harmony"), *tokenizer, two_tools(), {}, nullptr, 7).format;
+  CHECK(limited["elements"][0]["type"] == "optional");
+  CHECK(contains(limited, {{"type", "any_text"}, {"max_tokens", 7}}));
+}
+
+TEST_CASE("only Kimi's calls may end the thinking") {
+  const auto tokenizer = test::make_tiny_tokenizer();
+  const auto ending = [&](const char* format, const ToolChoice& choice) {
+    return tool_constraint(find_reply_format(*tokenizer, format), *tokenizer, two_tools(), choice).ending_thinking;
+  };
+  CHECK(ending("hermes", {}).is_null());
+  CHECK(ending("kimi", {.kind = ChoiceKind::kNone}).is_null());
+  CHECK(contains(ending("kimi", {}), "functions.now"));
+  CHECK_FALSE(contains(ending("kimi", {.kind = ChoiceKind::kNamed, .name = "add"}), "functions.now"));
 }
 
 }  // namespace

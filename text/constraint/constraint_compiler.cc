@@ -83,7 +83,9 @@ struct StringTokens {
 struct CompiledConstraint::Grammar {
   xgrammar::CompiledGrammar compiled;
   std::size_t vocabulary;
-  std::shared_ptr<const LengthRules> lengths;  ///< null: none
+  bool is_tag;
+  /// Of the texts of JSON in a structural tag (CheckedTag::lengths), or of the only one.
+  std::vector<std::shared_ptr<const LengthRules>> lengths;
   std::shared_ptr<const StringTokens> string_tokens;
 };
 
@@ -178,11 +180,19 @@ struct ConstraintCompiler::State {
 
   std::shared_ptr<const CompiledConstraint> compile(const Constraint& constraint) {
     const bool is_tag = constraint.kind == Constraint::Kind::kStructuralTag;
-    JsonSchemaGrammar grammar;
+    std::string text;
+    std::vector<std::shared_ptr<const LengthRules>> lengths;
+    const auto add_lengths = [&](LengthRules&& rules) {
+      if (!rules.empty()) lengths.push_back(std::make_shared<const LengthRules>(std::move(rules)));
+    };
     if (is_tag) {
-      grammar.text = checked_structural_tag(constraint);
+      CheckedTag tag = checked_structural_tag(constraint);
+      text = std::move(tag.json);
+      std::ranges::for_each(tag.lengths, [&](LengthRules& rules) { add_lengths(std::move(rules)); });
     } else {
-      grammar = constraint_grammar(constraint);
+      JsonSchemaGrammar grammar = constraint_grammar(constraint);
+      text = std::move(grammar.text);
+      add_lengths(std::move(grammar.lengths));
     }
     try {
       if (!compiler) {
@@ -193,16 +203,21 @@ struct ConstraintCompiler::State {
       }
       xgrammar::first_warning.clear();
       const xgrammar::CompiledGrammar compiled =
-          is_tag ? compiler->CompileStructuralTag(grammar.text) : compiler->CompileGrammar(grammar.text, "root");
+          is_tag ? compiler->CompileStructuralTag(text) : compiler->CompileGrammar(text, "root");
       if (!xgrammar::first_warning.empty()) {
         throw UnsupportedError(constraint_name(constraint.kind), constraint_problem(xgrammar::first_warning));
       }
       const std::size_t bytes = compiled.MemorySizeBytes();
-      std::shared_ptr<const LengthRules> lengths;
-      if (!grammar.lengths.empty()) lengths = std::make_shared<const LengthRules>(std::move(grammar.lengths));
-      return std::make_shared<const CompiledConstraint>(
-          std::make_shared<const CompiledConstraint::Grammar>(compiled, vocabulary, std::move(lengths), string_tokens),
+      const auto result = std::make_shared<const CompiledConstraint>(
+          std::make_shared<const CompiledConstraint::Grammar>(compiled, vocabulary, is_tag, std::move(lengths),
+                                                              string_tokens),
           bytes);
+      ConstraintMatcher beginning(result, {});
+      if (!beginning.complete() &&
+          std::ranges::all_of(beginning.allowed(), [](std::uint32_t word) { return word == 0; })) {
+        throw Error(constraint_name(constraint.kind), "the model's vocabulary has no token that begins such a text");
+      }
+      return result;
     } catch (const Error&) {
       throw;
     } catch (const std::bad_alloc&) {
@@ -244,51 +259,152 @@ std::size_t ConstraintCompiler::cached_bytes() const {
 }
 
 struct ConstraintMatcher::State {
+  /// Where a text is with respect to JSON whose strings have lengths.
+  struct Position {
+    std::size_t json = 0;  ///< 1 + the number of the rules of JSON that is open, or that may begin; 0: there is none
+    bool has_begun = false;
+    std::optional<StringLengths> lengths{};
+  };
+
   State(std::shared_ptr<const CompiledConstraint> own, std::vector<int> end_tokens)
       : constraint(std::move(own)),
-        matcher(constraint->grammar().compiled,
-                end_tokens.empty() ? std::nullopt : std::optional(std::move(end_tokens))),
-        mask((constraint->grammar().vocabulary + 31) / 32) {
-    if (constraint->grammar().lengths != nullptr) lengths.emplace(constraint->grammar().lengths);
+        matcher(grammar().compiled, end_tokens.empty() ? std::nullopt : std::optional(std::move(end_tokens))),
+        mask((grammar().vocabulary + 31) / 32) {
+    if (has_lengths()) position = position_before(open_json());
   }
 
+  const CompiledConstraint::Grammar& grammar() const { return constraint->grammar(); }
+  bool has_lengths() const { return !grammar().lengths.empty(); }
   const std::vector<std::string>& token_texts() const {
-    return constraint->grammar().compiled.GetTokenizerInfo().GetDecodedVocab();
+    return grammar().compiled.GetTokenizerInfo().GetDecodedVocab();
+  }
+
+  /// Returns Position::json as the grammar sees it.
+  std::size_t open_json() const {
+    if (!grammar().is_tag) return 1;
+    const std::optional<float> temperature = matcher.GetTemperature();
+    return temperature ? static_cast<std::size_t>(*temperature) : 0;
+  }
+
+  Position position_before(std::size_t json) const {
+    Position before = {.json = json};
+    if (json > 0) before.lengths.emplace(grammar().lengths[json - 1]);
+    return before;
+  }
+
+  /// Adds bytes to a position, between which no JSON begins or ends. White space before JSON is not a part of it: ours
+  /// begins with another character.
+  static void push(Position& at, std::string_view bytes) {
+    if (at.json == 0) return;
+    if (!at.has_begun) bytes.remove_prefix(std::min(bytes.find_first_not_of(" \t\r\n"), bytes.size()));
+    at.has_begun = at.has_begun || !bytes.empty();
+    at.lengths->push(bytes);
+  }
+
+  /// Moves to the next JSON if the grammar is in another one, or if that of the position is complete.
+  void settle(Position& at) const {
+    const std::size_t json = open_json();
+    if (at.json != json || (at.lengths && at.lengths->ended())) at = position_before(json);
+  }
+
+  /// Returns the position after the text of a token, which the grammar allows; absent if a string becomes too long or
+  /// ends too early. The matcher stays where it is.
+  std::optional<Position> position_after(const std::string& text) {
+    Position after = position;
+    for (std::size_t size = 1; size <= text.size(); ++size) {
+      // One step, because the budgets of thinking count steps. Special tokens have no text here.
+      if (!matcher.AcceptString(text.substr(0, size))) break;
+      push(after, std::string_view(text).substr(size - 1, 1));
+      const bool failed = after.lengths && after.lengths->failed();
+      if (!failed) settle(after);
+      matcher.Rollback(1);
+      if (failed) return std::nullopt;
+    }
+    return after;
+  }
+
+  /// Accepts a token, and follows the lengths of strings in its text.
+  bool accept_with_lengths(int token) {
+    const std::vector<std::string>& texts = token_texts();
+    const auto index = static_cast<std::size_t>(token);
+    const std::string& text = token >= 0 && index < texts.size() ? texts[index] : std::string();
+    Position after = position;
+    push(after, text);
+    if (!matcher.AcceptToken(token)) return false;
+    const std::size_t json = open_json();
+    const bool within = after.has_begun && json == after.json && !after.lengths->ended();
+    const bool outside = after.json == 0 && json == 0 && !text.contains('"');
+    if (!within && !outside && !matcher.IsTerminated()) {
+      matcher.Rollback(1);
+      std::optional<Position> exact = position_after(text);
+      if (!exact || !matcher.AcceptToken(token)) return false;
+      after = *std::move(exact);
+      settle(after);
+    } else if (after.lengths && after.lengths->failed()) {
+      matcher.Rollback(1);
+      return false;
+    }
+    earlier.push_back(std::exchange(position, std::move(after)));
+    return true;
   }
 
   /// Removes the tokens from the mask with which a string would become too long, or end too early.
   void keep_lengths() {
-    if (!lengths) return;
-    const StringTokens& tokens = *constraint->grammar().string_tokens;
-    if (!lengths->in_string()) return check_lengths(tokens.after_first);
-    if (!lengths->is_limited()) return check_lengths(tokens.after_second);
-    const std::size_t room = lengths->room();
+    if (!has_lengths()) return;
+    const StringTokens& tokens = *grammar().string_tokens;
+    if (!position.has_begun) return check_beginnings(tokens.after_first);
+    if (!position.lengths->in_string()) return check_lengths(tokens.after_first);
+    if (!position.lengths->is_limited()) return check_lengths(tokens.after_second);
+    const std::size_t room = position.lengths->room();
     constexpr std::size_t kLast = StringTokens::kCounted - 1;
-    check_lengths(lengths->is_short() || room < StringTokens::kCounted ? tokens.quoted : tokens.after_second);
+    check_lengths(position.lengths->is_short() || room < StringTokens::kCounted ? tokens.quoted : tokens.after_second);
     if (room >= StringTokens::kCounted) return check_lengths(tokens.longer_than[kLast]);
-    if (lengths->in_escape()) return check_lengths(tokens.longer_than[0]);  // few tokens are allowed
+    if (position.lengths->in_escape()) return check_lengths(tokens.longer_than[0]);  // few tokens are allowed
     check_lengths(tokens.escaping);
     // Others have as many characters as they have in any text.
     const std::vector<std::uint32_t>& longer = tokens.longer_than[room];
     for (std::size_t word = 0; word < longer.size(); ++word) mask[word] &= ~(longer[word] & ~tokens.escaping[word]);
   }
 
-  void check_lengths(const std::vector<std::uint32_t>& checked) {
+  /// Calls `keeps` for each token that is in the mask and in `checked`, and removes those for which it is false.
+  template <class Keeps>
+  void filter(const std::vector<std::uint32_t>& checked, const Keeps& keeps) {
     const std::vector<std::string>& texts = token_texts();
     for (std::size_t word = 0; word < checked.size(); ++word) {
       for (std::uint32_t bits = mask[word] & checked[word]; bits != 0; bits &= bits - 1) {
         const std::size_t token = word * 32 + static_cast<std::size_t>(std::countr_zero(bits));
-        if (!lengths->allows(texts[token])) mask[word] &= ~(std::uint32_t{1} << token % 32);
+        if (!keeps(texts[token])) mask[word] &= ~(std::uint32_t{1} << token % 32);
       }
     }
+  }
+
+  void check_lengths(const std::vector<std::uint32_t>& checked) {
+    filter(checked, [&](const std::string& text) {
+      StringLengths after = *position.lengths;
+      after.push(text);
+      // After the end of this JSON another one may begin.
+      return !after.failed() && (!after.ended() || position_after(text).has_value());
+    });
+  }
+
+  /// Checks tokens in whose text JSON may begin and have a string. Before JSON there is fixed text, where few tokens
+  /// are possible; where the text is free, none reaches over what is between it and JSON.
+  void check_beginnings(const std::vector<std::uint32_t>& checked) {
+    constexpr std::size_t kMostChecked = 256;
+    std::size_t count = 0;
+    for (std::size_t word = 0; word < checked.size() && count <= kMostChecked; ++word) {
+      count += static_cast<std::size_t>(std::popcount(mask[word] & checked[word]));
+    }
+    if (count > kMostChecked) return;
+    filter(checked, [&](const std::string& text) { return position_after(text).has_value(); });
   }
 
   std::shared_ptr<const CompiledConstraint> constraint;
   xgrammar::GrammarMatcher matcher;
   std::vector<std::uint32_t> mask;
   bool has_mask = false;
-  std::optional<StringLengths> lengths;
-  std::vector<int> accepted;  ///< with lengths: all tokens
+  Position position;              ///< with lengths only
+  std::vector<Position> earlier;  ///< before each accepted token
 };
 
 ConstraintMatcher::ConstraintMatcher(std::shared_ptr<const CompiledConstraint> constraint,
@@ -327,29 +443,18 @@ std::span<const std::uint32_t> ConstraintMatcher::allowed() {
 
 bool ConstraintMatcher::accept(int token) {
   if (ended()) return false;
-  if (state_->lengths) {
-    const std::vector<std::string>& texts = state_->token_texts();
-    const auto index = static_cast<std::size_t>(token);
-    const bool has_text = token >= 0 && index < texts.size();
-    if (has_text && !state_->lengths->allows(texts[index])) return false;
-    if (!state_->matcher.AcceptToken(token)) return false;
-    if (has_text && !ended()) state_->lengths->push(texts[index]);
-    state_->accepted.push_back(token);
-  } else if (!state_->matcher.AcceptToken(token)) {
-    return false;
-  }
-  state_->has_mask = false;
-  return true;
+  const bool accepted = state_->has_lengths() ? state_->accept_with_lengths(token) : state_->matcher.AcceptToken(token);
+  if (accepted) state_->has_mask = false;
+  return accepted;
 }
 
 void ConstraintMatcher::roll_back(std::size_t tokens) {
   if (tokens == 0) return;
   state_->matcher.Rollback(static_cast<int>(tokens));
-  if (state_->lengths) {
-    state_->accepted.resize(state_->accepted.size() - tokens);
-    state_->lengths.emplace(state_->constraint->grammar().lengths);
-    const std::vector<std::string>& texts = state_->token_texts();
-    for (const int token : state_->accepted) state_->lengths->push(texts[static_cast<std::size_t>(token)]);
+  if (state_->has_lengths()) {
+    const std::size_t left = state_->earlier.size() - tokens;
+    state_->position = std::move(state_->earlier[left]);
+    state_->earlier.resize(left);
   }
   state_->has_mask = false;
 }

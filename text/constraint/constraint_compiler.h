@@ -45,7 +45,8 @@ class ConstraintCompiler {
   ConstraintCompiler(const ConstraintCompiler&) = delete;
   ConstraintCompiler& operator=(const ConstraintCompiler&) = delete;
 
-  /// Throws Error for a constraint that is not valid or too large, and UnsupportedError naming what cannot be enforced.
+  /// Throws Error for a constraint that is not valid, that is too large, or whose texts no token of the vocabulary
+  /// begins, and UnsupportedError naming what cannot be enforced.
   /// The time is bounded by the limits of grammars (grammar_limits.h).
   std::shared_ptr<const CompiledConstraint> compile(const Constraint& constraint);
 

@@ -53,21 +53,23 @@ class TagChecker {
     for (auto& [key, item] : value.items()) check(item);
   }
 
+  std::vector<LengthRules> take_lengths() { return std::move(lengths_); }
+
  private:
-  std::string schema_of(const ordered_json& format) const {
+  JsonSchemaGrammar grammar_of_schema(const ordered_json& format, bool unrolls_lengths) const {
     if (!format.contains("json_schema")) throw Error(kTagContext, "a format json_schema has no `json_schema`");
-    return format["json_schema"].dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+    const std::string schema = format["json_schema"].dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+    const auto option = [&](const char* name, bool usual) {
+      return format.contains(name) && format[name].is_boolean() ? format[name].get<bool>() : usual;
+    };
+    return json_schema_grammar(schema, {.closed = option("closed", constraint_.closed),
+                                        .compact = option("compact", constraint_.compact),
+                                        .unrolls_lengths = unrolls_lengths});
   }
 
-  std::string grammar_of_schema(const ordered_json& format) const {
-    return json_schema_grammar(schema_of(format),
-                               {.closed = constraint_.closed, .compact = constraint_.compact, .unrolls_lengths = true})
-        .text;
-  }
+  void check_schema(const ordered_json& format) const { grammar_of_schema(format, true); }
 
-  void check_schema(const ordered_json& format) const { grammar_of_schema(format); }
-
-  void replace_schema(ordered_json& format) const {
+  void replace_schema(ordered_json& format) {
     const bool is_json = !format.contains("style") || format["style"] == "json";
     if (!is_json) return check_schema(format);
     for (const char* option : {"any_order", "excludes"}) {
@@ -75,7 +77,13 @@ class TagChecker {
         throw UnsupportedError(kTagContext, files::concat("`", option, "` of a format json_schema is not supported"));
       }
     }
-    format = {{"type", "grammar"}, {"grammar", grammar_of_schema(format)}};
+    JsonSchemaGrammar grammar = grammar_of_schema(format, false);
+    if (!grammar.lengths.empty()) {
+      lengths_.push_back(std::move(grammar.lengths));
+      constexpr std::string_view kRoot = "root";
+      grammar.text.insert(kRoot.size(), files::concat("[temperature=", lengths_.size(), "]"));
+    }
+    format = {{"type", "grammar"}, {"grammar", std::move(grammar.text)}};
   }
 
   static void replace_regex(ordered_json& format) {
@@ -95,14 +103,16 @@ class TagChecker {
   }
 
   const Constraint& constraint_;
+  std::vector<LengthRules> lengths_;
 };
 
-JsonSchemaGrammar grammar_of(const Constraint& constraint, bool unrolls_lengths) {
-  const JsonGrammarOptions options = {
-      .closed = constraint.closed, .compact = constraint.compact, .unrolls_lengths = unrolls_lengths};
+constexpr std::string_view kAnyObject = R"({"type": "object"})";
+
+JsonSchemaGrammar grammar_of(const Constraint& constraint) {
+  const JsonGrammarOptions options = {.closed = constraint.closed, .compact = constraint.compact};
   switch (constraint.kind) {
     case Constraint::Kind::kJsonObject:
-      return json_schema_grammar(R"({"type": "object"})", options);
+      return json_schema_grammar(kAnyObject, options);
     case Constraint::Kind::kJsonSchema:
       return json_schema_grammar(constraint.text, options);
     case Constraint::Kind::kRegex:
@@ -122,11 +132,11 @@ JsonSchemaGrammar grammar_of(const Constraint& constraint, bool unrolls_lengths)
 }  // namespace
 
 JsonSchemaGrammar constraint_grammar(const Constraint& constraint) {
-  return grammar_of(constraint, false);
+  return grammar_of(constraint);
 }
 
-std::string checked_structural_tag(const Constraint& constraint) {
-  constexpr std::size_t kDeepest = 64;
+CheckedTag checked_structural_tag(const Constraint& constraint) {
+  constexpr std::size_t kDeepest = 192;  // schemas may have 128
   constexpr std::size_t kMostBytes = std::size_t{1} << 19;
   if (constraint.text.size() > kMostBytes) {
     throw Error(kTagContext, files::concat("has ", constraint.text.size(), " bytes, must have at most ", kMostBytes));
@@ -135,16 +145,26 @@ std::string checked_structural_tag(const Constraint& constraint) {
   if (!checked.is_object()) throw Error(kTagContext, "must be an object");
   ordered_json tag = ordered_json::parse(constraint.text);
   if (!tag.contains("format")) throw Error(kTagContext, "has no `format`");
-  TagChecker(constraint).check(tag["format"]);
-  return tag.dump();
+  TagChecker checker(constraint);
+  checker.check(tag["format"]);
+  return {.json = tag.dump(), .lengths = checker.take_lengths()};
 }
 
 ordered_json constraint_format(const Constraint& constraint) {
   if (constraint.kind == Constraint::Kind::kNone) return {{"type", "any_text"}};
   if (constraint.kind == Constraint::Kind::kStructuralTag) {
-    return ordered_json::parse(checked_structural_tag(constraint))["format"];
+    checked_structural_tag(constraint);
+    return ordered_json::parse(constraint.text)["format"];
   }
-  return {{"type", "grammar"}, {"grammar", grammar_of(constraint, true).text}};
+  if (constraint.kind == Constraint::Kind::kJsonObject || constraint.kind == Constraint::Kind::kJsonSchema) {
+    const bool is_any = constraint.kind == Constraint::Kind::kJsonObject;
+    grammar_of(constraint);  // throws for a schema that is refused
+    return {{"type", "json_schema"},
+            {"json_schema", ordered_json::parse(is_any ? kAnyObject : std::string_view(constraint.text))},
+            {"closed", constraint.closed},
+            {"compact", constraint.compact}};
+  }
+  return {{"type", "grammar"}, {"grammar", grammar_of(constraint).text}};
 }
 
 }  // namespace ballast::text

@@ -50,14 +50,19 @@ std::string json_literal(const OrderedJson& value) {
   return grammar_literal(value.dump(-1, ' ', false, OrderedJson::error_handler_t::strict));
 }
 
-/// Returns whether a string satisfies what a shape says of strings.
-bool matches_string(const SchemaShape& shape, const std::string& text, std::string_view context) {
+/// Returns whether a string satisfies what a shape says of strings, its values excepted.
+bool fits_string(const SchemaShape& shape, const std::string& text, std::string_view context) {
   const std::size_t length = files::count_code_points(text);
   if ((shape.types & kJsonString) == 0 || length < shape.least_length || length > shape.most_length) return false;
-  if (shape.values && std::ranges::find(*shape.values, OrderedJson(text)) == shape.values->end()) return false;
   return std::ranges::all_of(shape.patterns, [&](const std::string& pattern) {
     return Regex::from_pattern(pattern, context).find(text, 0).has_value();
   });
+}
+
+/// Returns whether a string satisfies what a shape says of strings.
+bool matches_string(const SchemaShape& shape, const std::string& text, std::string_view context) {
+  if (shape.values && std::ranges::find(*shape.values, OrderedJson(text)) == shape.values->end()) return false;
+  return fits_string(shape, text, context);
 }
 
 /// Formats with a simple grammar, as regular expressions. Others are annotations.
@@ -489,9 +494,7 @@ bool SchemaTranslator::accepts(const SchemaShape& shape, const OrderedJson& valu
         shape.multiples, [&](std::int64_t multiple) { return std::fmod(number, static_cast<double>(multiple)) == 0; });
   }
   if (value.is_string()) {
-    SchemaShape others = shape;
-    others.values.reset();
-    return matches_string(others, value.get<std::string>(), "json schema at " + reader_.place(first_schema(shape)));
+    return fits_string(shape, value.get<std::string>(), "json schema at " + reader_.place(first_schema(shape)));
   }
   if (!value.is_structured()) return true;
   constexpr std::array kOfArrays = {"items",       "prefixItems", "minItems",         "maxItems",

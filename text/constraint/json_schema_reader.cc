@@ -301,23 +301,22 @@ void JsonSchemaReader::read_types(const OrderedJson* schema, SchemaShape& shape)
 }
 
 void JsonSchemaReader::read_values(const OrderedJson* schema, SchemaShape& shape) const {
-  const auto keep = [&](const std::vector<OrderedJson>& values) {
-    if (!shape.values) {
-      shape.values = values;
-    } else {
-      std::erase_if(*shape.values,
-                    [&](const OrderedJson& value) { return std::ranges::find(values, value) == values.end(); });
+  const auto keep = [&](const OrderedJson* begin, const OrderedJson* end) {
+    std::set<OrderedJson> left(begin, end);
+    if (shape.values) {
+      std::erase_if(*shape.values, [&](const OrderedJson& value) { return !left.contains(value); });
+      return;
+    }
+    shape.values.emplace();
+    for (const OrderedJson* value = begin; value != end; ++value) {
+      if (left.erase(*value) > 0) shape.values->push_back(*value);
     }
   };
   const auto only = schema->find("const");
-  if (only != schema->end()) keep({*only});
-  if (const OrderedJson* several = array_at(schema, "enum")) {
-    std::vector<OrderedJson> values;
-    for (const OrderedJson& value : *several) {
-      if (std::ranges::find(values, value) == values.end()) values.push_back(value);
-    }
-    keep(values);
-  }
+  if (only != schema->end()) keep(&*only, &*only + 1);
+  if (const OrderedJson* several = array_at(schema, "enum"))
+    keep(several->empty() ? nullptr : &several->front(),
+         several->empty() ? nullptr : &several->front() + several->size());
 }
 
 void JsonSchemaReader::read_numbers(const OrderedJson* schema, SchemaShape& shape) const {

@@ -30,8 +30,9 @@ ordered_json text_format(std::string_view text) {
 /// Builds the formats of structural tags for one reply's marks.
 class ReplyConstrainer {
  public:
-  ReplyConstrainer(const ReplyFormat& format, const Tokenizer& tokenizer, std::optional<std::size_t> thinking_tokens)
-      : format_(format), tokenizer_(tokenizer), thinking_tokens_(thinking_tokens) {}
+  ReplyConstrainer(const ReplyFormat& format, const Tokenizer& tokenizer, std::optional<std::size_t> thinking_tokens,
+                   const ordered_json& ending_thinking)
+      : format_(format), tokenizer_(tokenizer), thinking_tokens_(thinking_tokens), ending_thinking_(ending_thinking) {}
 
   /// `answer` after what may precede it in this state; null: nothing may.
   ordered_json around(const ordered_json& answer, ReplyState state) const {
@@ -48,18 +49,22 @@ class ReplyConstrainer {
     return text_format(text);
   }
 
-  /// Any text up to a mark, and the mark.
-  ordered_json until(std::string_view end) const {
-    const ordered_json closing = mark(end);
-    if (closing["type"] == "token") {
-      ordered_json any = {{"type", "any_tokens"}, {"exclude_tokens", {closing["token"]}}};
-      if (thinking_tokens_) any["max_tokens"] = *thinking_tokens_;
-      return sequence_format({any, closing});
+  /// Returns any text without these marks. If all are tokens, other special tokens may be in it.
+  ordered_json without(const std::vector<std::string_view>& marks) const {
+    ordered_json tokens = ordered_json::array();
+    ordered_json texts = ordered_json::array();
+    for (const std::string_view text : marks) {
+      const ordered_json written = mark(text);
+      written["type"] == "token" ? tokens.push_back(written["token"]) : texts.push_back(text);
     }
-    ordered_json any = {{"type", "any_text"}, {"excludes", {end}}};
+    ordered_json any = {{"type", "any_tokens"}, {"exclude_tokens", std::move(tokens)}};
+    if (!texts.empty()) any = {{"type", "any_text"}, {"excludes", std::move(texts)}};
     if (thinking_tokens_) any["max_tokens"] = *thinking_tokens_;
-    return sequence_format({any, closing});
+    return any;
   }
+
+  /// Any text up to a mark, and the mark.
+  ordered_json until(std::string_view end) const { return sequence_format({without({end}), mark(end)}); }
 
   /// White space between thinking and answer.
   ordered_json gap() const {
@@ -73,7 +78,15 @@ class ReplyConstrainer {
     const auto closing = std::ranges::find_if(format_.marks, closes);
     if (opening == format_.marks.end() || closing == format_.marks.end()) return nullptr;
     const ordered_json said = response(answer);
-    const ordered_json thought = sequence_format({until(closing->text), gap(), said});
+    ordered_json thought = sequence_format({until(closing->text), gap(), said});
+    if (!ending_thinking_.is_null()) {
+      std::vector<std::string_view> ends = {closing->text};
+      for (const CallSyntax& call : format_.calls) {
+        if (call.ends_thinking) ends.push_back(call.open);
+      }
+      thought = sequence_format(
+          {without(ends), either_format({sequence_format({mark(closing->text), gap(), said}), ending_thinking_})});
+    }
     if (state == kThinking) return thought;
     if (state != kBegin) return said == answer ? ordered_json(nullptr) : said;
     return either_format({sequence_format({mark(opening->text), thought}), said});
@@ -104,7 +117,8 @@ class ReplyConstrainer {
     const ordered_json thought =
         sequence_format({mark("<|channel|>"), either_format(std::move(names)), mark("<|message|>"), rest});
     const ordered_json last = sequence_format({mark("<|channel|>"), text_format("final"), mark("<|message|>"), answer});
-    const ordered_json all = sequence_format({{{"type", "star"}, {"content", thought}}, last});
+    const ordered_json all =
+        sequence_format({{{"type", thinking_tokens_ ? "optional" : "star"}, {"content", thought}}, last});
     return state == kThinking ? sequence_format({rest, all}) : all;
   }
 
@@ -120,15 +134,17 @@ class ReplyConstrainer {
   const ReplyFormat& format_;
   const Tokenizer& tokenizer_;
   std::optional<std::size_t> thinking_tokens_;
+  const ordered_json& ending_thinking_;
 };
 
 }  // namespace
 
 Constraint constrain_reply(const Constraint& answer, const ReplyFormat& format, ReplyState state,
-                           const Tokenizer& tokenizer, std::optional<std::size_t> thinking_tokens) {
+                           const Tokenizer& tokenizer, std::optional<std::size_t> thinking_tokens,
+                           const ordered_json& ending_thinking) {
   if ((!answer && !thinking_tokens) || format.marks.empty()) return answer;
   const ordered_json inner = answer ? constraint_format(answer) : ordered_json{{"type", "any_text"}};
-  const ordered_json whole = ReplyConstrainer(format, tokenizer, thinking_tokens).around(inner, state);
+  const ordered_json whole = ReplyConstrainer(format, tokenizer, thinking_tokens, ending_thinking).around(inner, state);
   if (whole.is_null()) return answer;
   Constraint constraint = answer;
   constraint.kind = Constraint::Kind::kStructuralTag;

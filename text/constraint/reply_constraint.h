@@ -3,6 +3,7 @@
 #define BALLAST_TEXT_CONSTRAINT_REPLY_CONSTRAINT_H_
 
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "ballast/constraint.h"
@@ -15,10 +16,12 @@ namespace ballast::text {
 /// allowed as the model usually writes it, thinking with any text, then follows `answer`. `state` is that at the end of
 /// the prompt: thinking that the prompt opened is continued; a reply that begins may think or not. Returns `answer`
 /// itself if nothing can come before it. `thinking_tokens`: the most that each text of thinking may have, then its end
-/// mark follows; it works without a constraint of the answer, too. Throws Error and UnsupportedError as
+/// mark follows; it works without a constraint of the answer, too; messages of thinking (gpt-oss) are then one.
+/// `ending_thinking`: ToolConstraint's. Throws Error and UnsupportedError as
 /// ConstraintCompiler::compile().
 Constraint constrain_reply(const Constraint& answer, const ReplyFormat& format, ReplyState state,
-                           const Tokenizer& tokenizer, std::optional<std::size_t> thinking_tokens = {});
+                           const Tokenizer& tokenizer, std::optional<std::size_t> thinking_tokens = {},
+                           const nlohmann::ordered_json& ending_thinking = nullptr);
 
 }  // namespace ballast::text
 

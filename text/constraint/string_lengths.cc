@@ -98,6 +98,7 @@ void StringLengths::push_in_string(char byte) {
   if (is_key_) open_.back().key.push_back(byte);
   const bool ends = string_.push(byte);
   if (ends) in_string_ = false;
+  if (ends && open_.empty()) ended_ = true;
   if (is_key_ || !limits_) return;
   // The second half of a pair is counted until it is complete.
   const bool may_shrink = string_.after_high_surrogate && string_.escape != 0;
@@ -106,6 +107,7 @@ void StringLengths::push_in_string(char byte) {
 
 void StringLengths::push(std::string_view bytes) {
   for (const char byte : bytes) {
+    if (ended_) return;
     if (in_string_) {
       push_in_string(byte);
       continue;
@@ -122,6 +124,7 @@ void StringLengths::push(std::string_view bytes) {
       case '}':
       case ']':
         if (!open_.empty()) open_.pop_back();
+        if (open_.empty()) ended_ = true;
         expects_key_ = false;
         break;
       case ',':
@@ -135,12 +138,6 @@ void StringLengths::push(std::string_view bytes) {
         break;
     }
   }
-}
-
-bool StringLengths::allows(std::string_view bytes) const {
-  StringLengths after = *this;
-  after.push(bytes);
-  return !after.failed_;
 }
 
 }  // namespace ballast::text

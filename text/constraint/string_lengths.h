@@ -40,11 +40,14 @@ class StringLengths {
   /// Returns whether the text is in a string whose length matters.
   bool is_limited() const { return in_string_ && !is_key_ && limits_.has_value(); }
 
+  /// Returns whether the value is complete: a list, an object or a string. What comes after it does not count.
+  bool ended() const { return ended_; }
+
+  /// Returns whether a string was too long or too short.
+  bool failed() const { return failed_; }
+
   bool in_string() const { return in_string_; }
   bool in_escape() const { return string_.escape != 0; }
-
-  /// Returns whether bytes may follow: no string in them becomes too long, or ends too early.
-  bool allows(std::string_view bytes) const;
 
   /// Returns how many more characters the string may have, and whether it may not end yet.
   std::size_t room() const { return limits_->most - std::min(string_.count, limits_->most); }
@@ -81,7 +84,8 @@ class StringLengths {
   bool is_key_ = false;
   std::optional<TextLengths> limits_;  ///< of the string
   String string_;
-  bool failed_ = false;  ///< a string was too long or too short
+  bool failed_ = false;
+  bool ended_ = false;
 };
 
 }  // namespace ballast::text

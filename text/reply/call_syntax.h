@@ -49,6 +49,7 @@ struct CallSyntax {
   ParameterSyntax parameters{};
   std::string_view name_prefix{};  ///< before the name, and not a part of it
   bool numbers_names = false;      ///< ":0" after the name is not a part of it
+  bool ends_thinking = false;      ///< `open` may come within thinking, which it then ends
   bool writes_list = false;        ///< kJsonWithName: the template writes a list, also of one call
   bool offered_only = false;       ///< only a call of a tool that the request offers is one
   /// Before the name, and between name and arguments, as the model's template writes them: for kJsonWithName.

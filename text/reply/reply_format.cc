@@ -24,7 +24,9 @@ void add_call_marks(ReplyFormat& format) {
   for (const CallSyntax& call : format.calls) {
     if (call.open.empty()) continue;  // a message's header begins it
     if (std::ranges::find(format.marks, call.open, &ReplyMark::text) != format.marks.end()) continue;
-    format.marks.push_back({call.open, call.open_is_call ? ReplyStates{kBegin} : kOutside, kCall});
+    ReplyStates states = call.open_is_call ? ReplyStates{kBegin} : kOutside;
+    if (call.ends_thinking) states = {kBegin, kAnswer, kThinking};
+    format.marks.push_back({call.open, states, kCall});
   }
 }
 
@@ -203,6 +205,7 @@ ReplyFormat hunyuan3() {
                                     .end = "\n</tool_call>"}}}};
 }
 
+/// Kimi K2. Its thinking models call tools without a mark at the end of their thinking.
 ReplyFormat kimi() {
   return {.name = "kimi",
           .in_template = {{"<|tool_calls_section_begin|>"}},
@@ -215,7 +218,8 @@ ReplyFormat kimi() {
                      .after_name = {"\t<|tool_call_argument_begin|>"},
                      .after_arguments = "\t<|tool_call_end|>",
                      .name_prefix = "functions.",
-                     .numbers_names = true}}};
+                     .numbers_names = true,
+                     .ends_thinking = true}}};
 }
 
 /// DeepSeek V3 and R1.

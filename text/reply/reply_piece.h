@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "ballast/chat.h"
 
@@ -21,6 +23,14 @@ struct ReplyPiece {
 /// Returns whether text of this kind is a part of a call.
 constexpr bool is_of_call(ReplyKind kind) {
   return kind != ReplyKind::kAnswer && kind != ReplyKind::kThinking;
+}
+
+/// Adds text to the parts of a reply: it continues the last part if that is of the same kind and call.
+inline void add_part(std::string_view text, ReplyKind kind, std::vector<ReplyPart>& parts, std::size_t call = 0) {
+  if (parts.empty() || parts.back().kind != kind || parts.back().call != call) {
+    parts.push_back({.kind = kind, .text = {}, .call = call});
+  }
+  parts.back().text += text;
 }
 
 }  // namespace ballast::text

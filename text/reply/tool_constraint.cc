@@ -62,12 +62,10 @@ class ConstraintWriter {
   }
 
   /// Returns one call or several, and nothing else.
-  ordered_json calls() const {
-    const ordered_json one = sequence(text(syntax_.open) + section());
-    const ordered_json first = sequence({expression("\\n{0,2}"), one});
-    if (!choice_.parallel || repeats_in_section() || syntax_.open_is_call) return first;
-    return sequence({first, any_number_of(sequence({maybe(constant("\n")), one}))});
-  }
+  ordered_json calls() const { return calls_after({expression("\\n{0,2}")}); }
+
+  /// Returns calls that may end the thinking, whose last white space is thinking; null if none may.
+  ordered_json calls_ending_thinking() const { return syntax_.ends_thinking ? calls_after({}) : ordered_json(nullptr); }
 
   /// Returns text with any number of calls in it.
   ordered_json text_with_calls() const {
@@ -80,10 +78,12 @@ class ConstraintWriter {
   }
 
   /// Returns harmony's messages: thinking, then a call or what `answer` says.
-  ordered_json messages(bool may_answer, const ordered_json& answer) const {
+  ordered_json messages(bool may_answer, const ordered_json& answer, std::optional<std::size_t> thinking_tokens) const {
+    ordered_json thought = any_text({});
+    if (thinking_tokens) thought["max_tokens"] = *thinking_tokens;
     const ordered_json thinking =
         sequence(text("<|channel|>") + Nodes{one_of({constant("analysis"), constant("commentary")})} +
-                 text("<|message|>") + Nodes{any_text({})} + text("<|end|><|start|>assistant"));
+                 text("<|message|>") + Nodes{thought} + text("<|end|><|start|>assistant"));
     Nodes ends;
     for (const OfferedTool* tool : tools_) {
       const std::string to = std::string(format_.recipient) + tool->name;
@@ -94,10 +94,17 @@ class ConstraintWriter {
     if (may_answer) {
       ends.push_back(sequence(text("<|channel|>final<|message|>") + Nodes{answer.is_null() ? any_text({}) : answer}));
     }
-    return sequence({any_number_of(thinking), one_of(std::move(ends))});
+    return sequence({thinking_tokens ? maybe(thinking) : any_number_of(thinking), one_of(std::move(ends))});
   }
 
  private:
+  ordered_json calls_after(Nodes space) const {
+    const ordered_json one = sequence(text(syntax_.open) + section());
+    const ordered_json first = sequence(std::move(space) + Nodes{one});
+    if (!choice_.parallel || repeats_in_section() || syntax_.open_is_call) return first;
+    return sequence({first, any_number_of(sequence({maybe(constant("\n")), one}))});
+  }
+
   static ordered_json constant(std::string_view value) { return {{"type", "const_string"}, {"value", value}}; }
 
   static ordered_json any_text(Nodes excludes) {
@@ -276,7 +283,7 @@ class ConstraintWriter {
 
 ToolConstraint tool_constraint(const ReplyFormat& format, const Tokenizer& tokenizer,
                                const std::vector<OfferedTool>& tools, const ToolChoice& choice,
-                               const ordered_json& answer) {
+                               const ordered_json& answer, std::optional<std::size_t> thinking_tokens) {
   using enum ToolChoice::Kind;
   const bool requires_call = choice.kind == kRequired || choice.kind == kNamed;
   if (choice.kind == kNamed && find_tool(tools, choice.name) == nullptr) {
@@ -290,12 +297,18 @@ ToolConstraint tool_constraint(const ReplyFormat& format, const Tokenizer& token
   if (choice.kind == kNone || tools.empty() || format.calls.empty()) return {.format = answer};
   const ConstraintWriter writer(format, tokenizer, tools, choice);
   if (!format.recipient.empty()) {
-    return {.format = writer.messages(!requires_call, answer), .has_thinking = true};
+    return {.format = writer.messages(!requires_call, answer, thinking_tokens), .has_thinking = true};
   }
-  if (requires_call) return {.format = writer.calls()};
-  if (!answer.is_null()) return {.format = one_of({writer.calls(), answer})};
-  if (format.calls.front().open_is_call) return {};
-  return {.format = writer.text_with_calls()};
+  ToolConstraint constraint;
+  constraint.ending_thinking = writer.calls_ending_thinking();
+  if (requires_call) {
+    constraint.format = writer.calls();
+  } else if (!answer.is_null()) {
+    constraint.format = one_of({writer.calls(), answer});
+  } else if (!format.calls.front().open_is_call) {
+    constraint.format = writer.text_with_calls();
+  }
+  return constraint;
 }
 
 }  // namespace ballast::text

@@ -6,7 +6,9 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/commands/commands.h"
 #include "tools/commands/job.h"
@@ -15,6 +17,7 @@
 #include "tools/flags/draft_flags.h"
 #include "tools/flags/model_flags.h"
 #include "tools/flags/option_checks.h"
+#include "tools/flags/served_models.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/interrupt.h"
 
@@ -22,9 +25,13 @@ namespace ballast::tools {
 namespace {
 
 struct ServeFlags {
-  std::filesystem::path model;
+  ServedModelFlags models;
   ServeOptions options;
+  ServedModel model;  ///< with the flags of all models, or of an only one
+  std::optional<std::filesystem::path> draft;
+  std::string models_memory;
   std::string cache_memory;
+  std::string cache_disk;
   std::string request_memory = "512MB";
   ModelFlags model_flags;
   std::filesystem::path chat_template;
@@ -46,17 +53,46 @@ void keep_memory_whole() {
 #endif
 }
 
+/// Returns the models with the options of the flags. Those that fit one model alone are refused for several.
+std::vector<ServedModel> served_models(const ServeFlags& flags) {
+  ServedModel defaults;
+  defaults.reply_format = flags.model.reply_format;
+  defaults.draft_tokens = flags.model.draft_tokens;
+  defaults.options = model_options(flags.model_flags, compute_options(flags.job), flags.job.quiet);
+  defaults.options.context = flags.context;
+  defaults.options.generation_config = flags.generation_config;
+  std::vector<ServedModel> models = read_served_models(flags.models, defaults);
+  const auto set = [&](const char* flag, const char* option, const auto& value, auto& of_model) {
+    if (value.empty()) return;
+    if (models.size() > 1) {
+      throw UsageError(std::string(flag) + " is of one model, and there are " + std::to_string(models.size()) +
+                       ": give it to each as " + option);
+    }
+    of_model = value;
+  };
+  ServedModel& only = models.front();
+  set("--name", "NAME=MODEL", flags.model.name, only.name);
+  set("--chat-template", "NAME=MODEL,chat-template=FILE", flags.chat_template, only.options.chat_template);
+  set("--stats", "NAME=MODEL,stats=FILE", flags.model.statistics, only.statistics);
+  set("--draft", "NAME=MODEL,draft=MODEL", flags.draft.value_or(""), only.draft);
+  return models;
+}
+
 int run_serve(ServeFlags& flags) {
   if (flags.options.certificate.empty() != flags.options.private_key.empty()) {
     throw UsageError("--tls-certificate and --tls-key need each other");
   }
   const std::string memory_flag = "--cache-memory";
   if (!flags.cache_memory.empty()) flags.options.cache_bytes = parse_bytes(memory_flag, flags.cache_memory);
+  if (!flags.cache_disk.empty()) {
+    if (flags.options.cache_directory.empty()) throw UsageError("--cache-disk needs --cache-dir");
+    flags.options.cache_disk_bytes = parse_bytes("--cache-disk", flags.cache_disk);
+  }
   flags.options.request_bytes = parse_bytes("--request-memory", flags.request_memory);
-  flags.options.model = model_options(flags.model_flags, compute_options(flags.job), flags.job.quiet);
-  flags.options.model.context = flags.context;
-  flags.options.model.chat_template = flags.chat_template;
-  flags.options.model.generation_config = flags.generation_config;
+  if (!flags.models_memory.empty()) {
+    flags.options.models_bytes = parse_bytes("--models-memory", flags.models_memory);
+  }
+  const std::vector<ServedModel> models = served_models(flags);
   flags.options.target_itl = flags.target_itl / 1000;
   flags.options.threads = flags.job.threads;
   flags.options.log = [](std::string_view line) {
@@ -67,7 +103,7 @@ int run_serve(ServeFlags& flags) {
   use_instructions(flags.job);
   keep_memory_whole();
   const InterruptGuard guard;
-  run_server(flags.model, flags.options);
+  run_server(models, flags.options);
   return kExitDone;
 }
 
@@ -88,7 +124,22 @@ void add_access_flags(CLI::App& command, ServeOptions& options) {
 void add_limit_flags(CLI::App& command, ServeFlags& flags) {
   ServeOptions& options = flags.options;
   command
-      .add_option("--cache-memory", flags.cache_memory, "Memory for the cache of all texts [half of the free memory]")
+      .add_option(
+          "--cache-memory", flags.cache_memory,
+          "Memory for the cache of all texts of a model [half of the free memory; with several models an eighth "
+          "of theirs]")
+      ->type_name("SIZE");
+  command
+      .add_option("--models-memory", flags.models_memory,
+                  "Memory for all loaded models and their caches, where there are several [80 % of the free memory]")
+      ->type_name("SIZE");
+  command
+      .add_option("--cache-dir", options.cache_directory,
+                  "Directory for beginnings of texts, which are then not read again after a restart")
+      ->type_name("DIR");
+  command
+      .add_option("--cache-disk", flags.cache_disk,
+                  "Most bytes of --cache-dir; files that were not used for longest are removed [20GB]")
       ->type_name("SIZE");
   add_context_flag(command, flags.context);
   add_model_flags(command, flags.model_flags);
@@ -127,18 +178,18 @@ void add_limit_flags(CLI::App& command, ServeFlags& flags) {
 void add_serve(CLI::App& program, Action& action) {
   auto flags = std::make_shared<ServeFlags>();
   CLI::App* command = program.add_subcommand("serve", "Answer requests of OpenAI's API over HTTP");
-  command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
+  add_served_models(*command, flags->models);
   add_access_flags(*command, flags->options);
-  command->add_option("--name", flags->options.model_name, "The model's name in requests [its path's last part]")
+  command->add_option("--name", flags->model.name, "The model's name in requests [its path's last part]")
       ->type_name("NAME");
   command->add_flag("--any-name", flags->options.any_model_name, "Answer requests that name another model, too");
   add_chat_template_flag(*command, flags->chat_template);
-  add_reply_format_flag(*command, flags->options.reply_format);
+  add_reply_format_flag(*command, flags->model.reply_format);
   add_generation_config_flag(*command, flags->generation_config, "requests");
-  add_draft_flags(*command, flags->options.draft, flags->options.draft_tokens, true);
+  add_draft_flags(*command, flags->draft, flags->model.draft_tokens, true);
   add_cache_type_flag(*command, flags->options.cache_type);
   add_limit_flags(*command, *flags);
-  command->add_option("--stats", flags->options.statistics, "Statistics of calibrate, to be shown on the page")
+  command->add_option("--stats", flags->model.statistics, "Statistics of calibrate, to be shown on the page")
       ->type_name("FILE");
   command->add_flag("--log-prompts", flags->options.log_prompts, "Write requests' bodies into the log, too");
   add_processor_flags(*command, flags->job);
@@ -156,6 +207,7 @@ void add_serve(CLI::App& program, Action& action) {
       "  the log                     8,192 lines or 16 MB may wait to be written; more are dropped and counted\n"
       "Examples:\n"
       "  ballast serve smollm2-w8a8\n"
+      "  ballast serve small=smollm2-w8a8 large=qwen-w4a8,draft=smollm2-w8a8,alias=gpt-4\n"
       "  ballast serve smollm2-w8a8 --host 0.0.0.0 --api-keys keys.txt --tls-certificate chain.pem --tls-key key.pem");
   command->callback([flags, &action] { action = [flags] { return run_serve(*flags); }; });
 }

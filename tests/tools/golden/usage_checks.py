@@ -73,6 +73,10 @@ WRONG_USAGE = [
     ("serve m --target-itl 0", "above 0"),
     ("serve m --tls-key key.pem", "need each other"),
     ("serve m --cache-memory much", "a size like 92MB"),
+    ("serve m --models-memory much", "a size like 92MB"),
+    ("serve", "MODEL is required"),
+    ("serve m n --name o", "--name is of one model"),
+    ("serve m=n,size=3", "'size' is not an option of a model"),
     ("bench m --kv int4", "int4 not in"),
     ("bench m -p 0 -n 0", "nothing to measure"),
 ]
