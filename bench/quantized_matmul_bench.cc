@@ -48,8 +48,12 @@ constexpr Format kFormats[] = {
     {4, 128, kInt8},
     {8, 64, kInt16},
     {4, 32, kInt16},
+    {.weight_bits = 2, .group_size = 32, .codebook = CodebookId::kNl2},
+    {.weight_bits = 3, .group_size = 32, .codebook = CodebookId::kNl3},
     {.weight_bits = 4, .group_size = 32, .codebook = CodebookId::kNl4},
     {.weight_bits = 5, .group_size = 64, .codebook = CodebookId::kNl5},
+    {.weight_bits = 2, .group_size = 32, .activations = kInt16, .codebook = CodebookId::kNl2},
+    {.weight_bits = 3, .group_size = 32, .activations = kInt16, .codebook = CodebookId::kNl3},
     {.weight_bits = 4, .group_size = 32, .activations = kInt16, .codebook = CodebookId::kNl4},
 };
 

@@ -16,8 +16,12 @@ std::vector<WeightFormat> block_formats() {
 }
 
 WeightFormat fitting_blocks(const WeightFormat& format, bool whole_blocks) {
-  if (!format.is_integer()) return format;
+  if (!format.is_format_of_bits()) return format;
   switch (format.bits) {
+    case 2:
+      return block_format(whole_blocks ? DType::kQ2_K : DType::kIQ4_NL);
+    case 3:
+      return block_format(whole_blocks ? DType::kQ3_K : DType::kIQ4_NL);
     case 4:
       return block_format(whole_blocks ? DType::kQ4_K : DType::kIQ4_NL);
     case 5:

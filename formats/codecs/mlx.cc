@@ -125,7 +125,7 @@ class MlxWriter : public CodecWriter {
   }
 
   WeightFormat named(const WeightFormat& format, ActivationType /*activations*/) const override {
-    if (!format.is_integer()) return format;
+    if (!format.is_format_of_bits()) return format;
     return affine_format(format.bits, format.group_size == 0 ? kUsualMlxGroupSize : format.group_size);
   }
 

@@ -18,6 +18,9 @@
 
 namespace ballast {
 
+/// The fewest bits of ballast's formats with evenly spaced values. Formats of fewer bits have codebooks.
+inline constexpr int kFewestIntegerBits = 4;
+
 /// How a matrix of weights is stored.
 struct WeightFormat {
   enum class Kind { kF32, kF16, kBF16, kInteger, kAffine, kBlocks };
@@ -37,6 +40,11 @@ struct WeightFormat {
 
   /// Returns whether they become such codes with evenly spaced values.
   bool is_integer() const { return kind == Kind::kInteger && codebook == CodebookId::kUniform; }
+
+  /// Returns whether they become such codes, and this is the only format for the number of bits: evenly spaced, or of a
+  /// codebook where no evenly spaced format has so few bits. Other ecosystems' files replace it by their own format
+  /// with the same bits.
+  bool is_format_of_bits() const { return is_integer() || (is_ballast_format() && bits < kFewestIntegerBits); }
 
   bool operator==(const WeightFormat&) const = default;
 };

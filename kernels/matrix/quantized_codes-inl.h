@@ -32,7 +32,7 @@ template <int kBits>
 using UniformCodes = PanelCodes<kBits, kBits>;
 
 template <CodebookId kBook>
-using CodebookCodes = PanelCodes<codebook(kBook).bits, kCodebookValueBits, kBook>;
+using CodebookCodes = PanelCodes<codebook(kBook).bits, value_bits(codebook(kBook)), kBook>;
 
 /// Calls body(PanelCodes()) for a codebook.
 template <class Body>
@@ -42,19 +42,29 @@ HWY_INLINE void with_codebook_codes(CodebookId id, const Body& body) {
   }(std::make_index_sequence<kCodebooks.size()>());
 }
 
-/// Shifts bits left (kShift > 0) or right, then masks them. Shifts 16-bit lanes, because no target shifts bytes.
+/// Shifts bits left (kShift > 0) or right, in 16-bit lanes, because no target shifts bytes: bits that leave a byte are
+/// in its neighbour.
+template <int kShift>
+HWY_INLINE DotBytes shift_bits(DotBytes bytes) {
+  if constexpr (kShift == 0) return bytes;
+  const hn::Repartition<std::uint16_t, DotByteTag> du16;
+  const auto wide = hn::BitCast(du16, bytes);
+  const auto shifted =
+      kShift >= 0 ? hn::ShiftLeft<(kShift >= 0 ? kShift : 0)>(wide) : hn::ShiftRight<(kShift >= 0 ? 0 : -kShift)>(wide);
+  return hn::BitCast(DotByteTag(), shifted);
+}
+
+/// Shifts bits left (kShift > 0) or right, then masks them.
 template <int kShift>
 HWY_INLINE DotBytes shift_and_mask(DotBytes bytes, int mask) {
-  const auto masks = hn::Set(DotByteTag(), static_cast<std::uint8_t>(mask));
-  if constexpr (kShift == 0) {
-    return hn::And(bytes, masks);
-  } else {
-    const hn::Repartition<std::uint16_t, DotByteTag> du16;
-    const auto wide = hn::BitCast(du16, bytes);
-    const auto shifted = kShift >= 0 ? hn::ShiftLeft<(kShift >= 0 ? kShift : 0)>(wide)
-                                     : hn::ShiftRight<(kShift >= 0 ? 0 : -kShift)>(wide);
-    return hn::And(hn::BitCast(DotByteTag(), shifted), masks);
-  }
+  return hn::And(shift_bits<kShift>(bytes), hn::Set(DotByteTag(), static_cast<std::uint8_t>(mask)));
+}
+
+/// Replaces bit kBit of each byte by bit kFrom of `from`.
+template <int kBit, int kFrom>
+HWY_INLINE DotBytes replace_bit(DotBytes bytes, DotBytes from) {
+  const auto mask = hn::Set(DotByteTag(), std::uint8_t{1U << kBit});
+  return hn::BitwiseIfThenElse(mask, shift_bits<kBit - kFrom>(from), bytes);
 }
 
 /// Returns quads 2 kPair and 2 kPair + 1 of a block, of one vector of rows: the planes of kBits-bit codes from bit
@@ -84,10 +94,34 @@ HWY_INLINE DotBytes as_highest_bit(DotBytes bytes) {
   return hn::BitCast(DotByteTag(), hn::ShiftLeft<7 - kQuad>(hn::BitCast(du16, bytes)));
 }
 
-/// Looks up the values of a codebook with at most 16.
+/// Looks up the values of a codebook with 16.
 template <CodebookId kBook>
 HWY_INLINE DotBytes look_up_16(DotBytes indices) {
   return hn::TableLookupBytes(hn::LoadDup128(DotByteTag(), kCodebookTable<kBook>.data()), indices);
+}
+
+/// Returns quads 2 kPair and 2 kPair + 1 of a block by a codebook of 2 or 3 bits. Both quads have their low 2 bits in
+/// the same 4 bits of a byte, which are masked once; each quad has a table that ignores the other's bits.
+template <CodebookId kBook, int kPair>
+HWY_INLINE void look_up_pair(const std::uint8_t* HWY_RESTRICT codes, DotBytes& first, DotBytes& second) {
+  constexpr int kBits = codebook(kBook).bits;
+  constexpr int kQuad = 2 * kPair;
+  constexpr BitPlane kLow = bit_plane(kBits, 0);
+  static_assert(kLow.count == 2 && (kBits == 2 || kBits == 3));
+  const DotByteTag du8;
+  const std::size_t bytes = hn::Lanes(du8);
+  const auto low_bits =
+      shift_and_mask<-kLow.shift(kQuad)>(hn::LoadU(du8, codes + 2 * kLow.piece_of(kQuad) * bytes), 0x0F);
+  first = low_bits;
+  second = low_bits;
+  if constexpr (kBits == 3) {
+    constexpr BitPlane kThird = bit_plane(kBits, 2);
+    const auto third = hn::LoadU(du8, codes + 2 * kThird.piece_of(kQuad) * bytes);
+    first = replace_bit<2, kThird.shift(kQuad)>(first, third);
+    second = replace_bit<1, kThird.shift(kQuad + 1)>(second, third);
+  }
+  first = hn::TableLookupBytes(hn::LoadDup128(du8, PairTables<kBook>::kFirst.data()), first);
+  second = hn::TableLookupBytes(hn::LoadDup128(du8, PairTables<kBook>::kSecond.data()), second);
 }
 
 /// Looks up the values of a codebook with 32, by the low 4 bits of an index, and the fifth as the highest bit of a byte
@@ -126,6 +160,8 @@ HWY_INLINE void load_pair(const std::uint8_t* HWY_RESTRICT codes, DotBytes& firs
     second = hn::LoadU(du8, codes + (4 * kPair + 2) * bytes);
   } else if constexpr (kBook == CodebookId::kUniform) {
     load_planes<kBits, 0, kPair>(codes, first, second);
+  } else if constexpr (kBits <= 3) {
+    look_up_pair<kBook, kPair>(codes, first, second);
   } else if constexpr (kBits == 5) {
     constexpr BitPlane kFifth = bit_plane(kBits, 4);
     load_planes<4, 0, kPair>(codes, first, second);
@@ -134,14 +170,14 @@ HWY_INLINE void load_pair(const std::uint8_t* HWY_RESTRICT codes, DotBytes& firs
     second = look_up_32<kBook>(second, as_highest_bit<2 * kPair + 1>(fifth));
   } else {
     load_planes<kBits, 0, kPair>(codes, first, second);
-    if constexpr (kBits <= 4) {
+    if constexpr (kBits == 4) {
       first = look_up_16<kBook>(first);
       second = look_up_16<kBook>(second);
     } else if constexpr (kBook == CodebookId::kNl6) {
       first = count_nl6_steps(first);
       second = count_nl6_steps(second);
     } else {
-      static_assert(kBits == kCodebookValueBits, "a codebook of 64 values needs a way to decode it");
+      static_assert(has_consecutive_values(codebook(kBook)), "a codebook of 64 values needs a way to decode it");
     }
   }
 }

@@ -141,10 +141,7 @@ void multiply_panel(const QuantizedActivations::Storage& src, std::size_t first,
     return multiply_tokens<Dots, PanelCodes<8, 8>, FetchWithTiles>(src, first, last, panel, next, store);
   if constexpr (!Dots::kWidensSmallCodes) {
     if (bits == 4) return multiply_tokens<Dots, PanelCodes<8, 4>, FetchWithTiles>(src, first, last, panel, next, store);
-    if (bits == kCodebookValueBits) {
-      using Codes = PanelCodes<8, kCodebookValueBits>;
-      return multiply_tokens<Dots, Codes, FetchWithTiles>(src, first, last, panel, next, store);
-    }
+    if (bits == 7) return multiply_tokens<Dots, PanelCodes<8, 7>, FetchWithTiles>(src, first, last, panel, next, store);
     multiply_tokens<Dots, PanelCodes<8, 6>, FetchWithTiles>(src, first, last, panel, next, store);
   }
 }

@@ -262,7 +262,7 @@ void QuantizedMatrix::decode_row(std::size_t row, float* dst) const {
         unpack_block(codes, s.form.bits, s.width, block);
         codes += s.block_bytes();
         for (std::uint8_t& code : block) {
-          code = static_cast<std::uint8_t>(values.empty() ? code ^ s.sign_flip : values[code] + kCodebookZero);
+          code = static_cast<std::uint8_t>(values.empty() ? code ^ s.sign_flip : values[code] + s.default_zero());
         }
       }
       for (std::size_t i = 0; i < taken; ++i) {

@@ -104,7 +104,8 @@ template <class Dots, class Codes, class Fetch>
 void multiply_tokens(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last,
                      const PanelView& panel, const NextPanel& next, const PanelStore& store) {
   constexpr int kBits = Codes::kBits;
-  constexpr bool kCodebook = Codes::kCodeBits == kCodebookValueBits;  // these have whole blocks and only scales
+  // Codebooks, the only codes of 7 bits, have whole blocks and only scales.
+  constexpr bool kCodebook = Codes::kBook != CodebookId::kUniform || Codes::kCodeBits == 7;
   if (src.layout.groups_of_block == 2) {
     if constexpr (kBits != 5 && !kCodebook) {
       return multiply_tokens_of_planes<Dots, Codes, kHalfABlock, Fetch>(src, first, last, panel, next, store);

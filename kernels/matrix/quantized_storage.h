@@ -116,16 +116,41 @@ constexpr BitPlane bit_plane(int bits, int first) {
   return {first, static_cast<int>(std::bit_floor(static_cast<unsigned>(bits - first)))};
 }
 
-/// The values of a codebook plus kCodebookZero, in whole vectors of 16 bytes, for lookup by the kernels.
+/// Returns a value of a codebook as the unsigned number that is multiplied.
+constexpr std::uint8_t multiplied_value(const Codebook& book, std::size_t code) {
+  return static_cast<std::uint8_t>(book.values[code] + (1 << (value_bits(book) - 1)));
+}
+
+/// The values of a codebook as multiplied, in whole vectors of 16 bytes, for lookup by the kernels.
 template <CodebookId kBook>
 alignas(16) inline constexpr auto kCodebookTable = [] {
   constexpr std::size_t kCount = codebook(kBook).values.size();
   std::array<std::uint8_t, std::max<std::size_t>(kCount, 16)> table{};
-  for (std::size_t i = 0; i < kCount; ++i) {
-    table[i] = static_cast<std::uint8_t>(codebook(kBook).values[i] + kCodebookZero);
-  }
+  for (std::size_t i = 0; i < kCount; ++i) table[i] = multiplied_value(codebook(kBook), i);
   return table;
 }();
+
+/// The values of a codebook of 2 or 3 bits by 4 bits that have the low bits of two quads' codes. With 3 bits, the third
+/// bit of the quad that is looked up replaces a bit of the other quad: bit 2 for the first quad, bit 1 for the second.
+template <CodebookId kBook>
+struct PairTables {
+  static constexpr std::size_t kThird = codebook(kBook).bits == 3 ? 1 : 0;
+
+  alignas(16) static constexpr std::array<std::uint8_t, 16> kFirst = [] {
+    std::array<std::uint8_t, 16> table{};
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      table[i] = multiplied_value(codebook(kBook), (i & 3) | (kThird * (i & 4)));
+    }
+    return table;
+  }();
+  alignas(16) static constexpr std::array<std::uint8_t, 16> kSecond = [] {
+    std::array<std::uint8_t, 16> table{};
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      table[i] = multiplied_value(codebook(kBook), (i >> 2) | (kThird * ((i & 2) << 1)));
+    }
+    return table;
+  }();
+};
 
 struct QuantizedMatrix::Storage {
   CodeLayout form;
@@ -160,7 +185,9 @@ struct QuantizedMatrix::Storage {
   }
   std::size_t bytes() const { return panels * (panel_bytes() + tail_bytes()); }
   /// Returns the bits of codes as multiplied.
-  int code_bits() const { return form.codebook == CodebookId::kUniform ? form.bits : kCodebookValueBits; }
+  int code_bits() const {
+    return form.codebook == CodebookId::kUniform ? form.bits : value_bits(codebook(form.codebook));
+  }
   int default_zero() const { return has_minimums() ? 0 : 1 << (code_bits() - 1); }
 
   std::byte* panel(std::size_t index) const { return memory.get() + index * panel_bytes(); }

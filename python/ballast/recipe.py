@@ -14,7 +14,7 @@ from ballast._options import PathLike, Size, byte_count, named, one_of
 class RecipeFlags(TypedDict, total=False):
     """The flags of `ballast convert` that change a recipe, by their names. Absent flags change nothing."""
 
-    bits: Literal[4, 5, 6, 8]
+    bits: Literal[2, 3, 4, 5, 6, 8]
     """Bits of the linears' weights."""
     group_size: Literal[32, 64, 128, "channel"]
     """Weights that share a scale."""

@@ -17,7 +17,7 @@ namespace {
 
 // Seconds that one core takes for a weight (SmolLM2-135M and Qwen2.5-1.5B's shape, Zen 4).
 constexpr double kGridSearch = 1.1e-7;    // the best of all ranges of a group, once
-constexpr double kCandidates = 12;        // formats of a matrix: as many as ballast's own files have
+constexpr double kCandidates = 21;        // formats of a matrix: as many as ballast's own files have
 constexpr double kSmoothSearch = 6e-8;    // on a part of the rows, for all strengths
 constexpr double kLoadAndStore = 2.5e-8;  // decoding, passes, packing, checksum
 // The time of a forward pass relative to its products: it includes attention's softmax, norms and activations.

@@ -19,11 +19,30 @@ const char* changed_property(const RecipeChanges& changes) {
   return changes.symmetric ? "symmetric" : nullptr;
 }
 
+/// Returns the format of fewer bits than evenly spaced values have.
+WeightFormat format_of_few_bits(const RecipeChanges& changes) {
+  const Codebook& book = codebook_of_bits(*changes.bits);
+  if (!changes.symmetric.value_or(true)) {
+    throw Error("asymmetric",
+                std::string(book.name) + ", the format of " + std::to_string(book.bits) + " bits, has no zero points");
+  }
+  const std::size_t group_size = changes.group_size.value_or(32);
+  if (group_size == 0) {
+    throw Error("group-size", std::string(book.name) + ", the format of " + std::to_string(book.bits) +
+                                  " bits, has groups of 32, 64 or 128 columns, not a scale per channel");
+  }
+  return codebook_format(book.id, group_size, changes.scale_bits.value_or(8));
+}
+
 void change_linears(const RecipeChanges& changes, WeightFormat& linears) {
   const char* option = changed_property(changes);
   if (option == nullptr) return;
   if (!linears.is_integer()) {
     throw Error(option, "needs a scheme of integers with even steps, not " + format_name(linears) + " weights");
+  }
+  if (changes.bits && (*changes.bits == 2 || *changes.bits == 3)) {
+    linears = format_of_few_bits(changes);
+    return;
   }
   linears.bits = changes.bits.value_or(linears.bits);
   linears.group_size = changes.group_size.value_or(linears.group_size);

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "ballast/error.h"
 
@@ -126,15 +129,17 @@ Choice choose(const InputChoice& input, double lambda) {
   return best;
 }
 
+using InputList = std::vector<const InputChoice*>;
+
 struct Solution {
-  std::vector<Choice> choices;
+  std::vector<Choice> choices;  ///< of the inputs, in their order
   std::uint64_t bytes = 0;
 };
 
-Solution solve(const std::vector<InputChoice>& inputs, double lambda) {
+Solution solve(const InputList& inputs, double lambda) {
   Solution solution;
-  for (const InputChoice& input : inputs) {
-    solution.choices.push_back(choose(input, lambda));
+  for (const InputChoice* input : inputs) {
+    solution.choices.push_back(choose(*input, lambda));
     solution.bytes += solution.choices.back().bytes;
   }
   return solution;
@@ -164,17 +169,17 @@ Upgrade best_upgrade(const MatrixChoice& matrix, std::size_t chosen, const std::
   return best;
 }
 
-void greedy_fill(const std::vector<InputChoice>& inputs, std::uint64_t budget, Solution& solution) {
+void greedy_fill(const InputList& inputs, std::uint64_t budget, Solution& solution) {
   while (true) {
     Upgrade best;
     std::size_t best_input = 0;
     std::size_t best_matrix = 0;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const Choice& choice = solution.choices[i];
-      if (inputs[i].tied && inputs[i].matrices.size() > 1) continue;
+      if (inputs[i]->tied && inputs[i]->matrices.size() > 1) continue;
       for (std::size_t m = 0; m < choice.options.size(); ++m) {
         const Upgrade upgrade =
-            best_upgrade(inputs[i].matrices[m], choice.options[m], choice.outliers, budget - solution.bytes);
+            best_upgrade(inputs[i]->matrices[m], choice.options[m], choice.outliers, budget - solution.bytes);
         if (upgrade.bytes == 0 || (best.bytes != 0 && upgrade.gain_per_byte() <= best.gain_per_byte())) continue;
         best = upgrade;
         best_input = i;
@@ -186,6 +191,124 @@ void greedy_fill(const std::vector<InputChoice>& inputs, std::uint64_t budget, S
     solution.bytes += best.bytes;
   }
 }
+
+/// Prices between which one is searched.
+struct PriceRange {
+  double low = 1e-30;  ///< everything is worth its bytes
+  double high = 1;     ///< nothing is
+  int steps = 100;
+};
+
+/// The solution for a budget at one price per byte, and the price.
+struct PricedSolution {
+  Solution solution;
+  double lambda = 0;
+  double cost = 0;
+};
+
+/// Returns the solution at the lowest price at which it fits, with the remaining bytes spent. At the high price it must
+/// fit.
+PricedSolution find_price(const InputList& inputs, std::uint64_t budget, const PriceRange& range, Solution at_high) {
+  PricedSolution best = {.solution = std::move(at_high), .lambda = range.high};
+  double low = range.low;
+  for (int step = 0; step < range.steps; ++step) {
+    const double lambda = std::sqrt(best.lambda * low);
+    Solution candidate = solve(inputs, lambda);
+    if (candidate.bytes <= budget) {
+      best.lambda = lambda;
+      best.solution = std::move(candidate);
+    } else {
+      low = lambda;
+    }
+  }
+  greedy_fill(inputs, budget, best.solution);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    total(*inputs[i], best.solution.choices[i]);
+    best.cost += best.solution.choices[i].cost;
+  }
+  return best;
+}
+
+/// Returns the options of a matrix that none with fewer bytes is better than, in ascending order of bytes.
+std::vector<std::size_t> efficient_options(const MatrixChoice& matrix) {
+  std::vector<std::size_t> order(matrix.options.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto cost = [&](std::size_t i) { return matrix.options[i].cost + matrix.options[i].activation_cost; };
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return std::pair(matrix.options[i].bytes, cost(i)); });
+  std::vector<std::size_t> efficient;
+  for (const std::size_t i : order) {
+    if (efficient.empty() || cost(i) < cost(efficient.back())) efficient.push_back(i);
+  }
+  return efficient;
+}
+
+/// Finds better formats for matrices that take much of the budget alone, like an embedding. At one price per byte such
+/// a matrix takes a step that does not fit, or leaves it, and then the rest of the budget is spent badly. Here it takes
+/// the next format up or down, and a price is found for the others.
+class LargeMatrices {
+ public:
+  LargeMatrices(const InputList& inputs, std::uint64_t budget, PricedSolution& best)
+      : inputs_(inputs), budget_(budget), best_(best) {}
+
+  void improve() {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (!is_large(*inputs_[i])) continue;
+      while (take_step(i, 1)) continue;
+      while (take_step(i, -1)) continue;
+    }
+  }
+
+ private:
+  // The share of the budget between a matrix's smallest and largest format from which on it is large.
+  static constexpr double kLargeShare = 0.02;
+  static constexpr double kPriceFactor = 1e3;  ///< the other matrices' price changes by less
+  static constexpr int kPriceSteps = 24;
+
+  bool is_large(const InputChoice& input) const {
+    if (input.matrices.size() > 1) return false;
+    const auto [least, most] = std::ranges::minmax_element(input.matrices.front().options, {}, &FormatOption::bytes);
+    return static_cast<double>(most->bytes - least->bytes) > kLargeShare * static_cast<double>(budget_);
+  }
+
+  /// Changes the input's matrix to the next efficient format if that has a smaller cost with the best formats of all
+  /// others. Returns whether it has.
+  bool take_step(std::size_t large, std::ptrdiff_t direction) {
+    const MatrixChoice& matrix = inputs_[large]->matrices.front();
+    const std::vector<std::size_t> options = efficient_options(matrix);
+    const std::uint64_t bytes = matrix.options[best_.solution.choices[large].options.front()].bytes;
+    // The first option that has more bytes than now, or as many; the one before it has fewer.
+    const auto above =
+        std::ranges::upper_bound(options, bytes, {}, [&](std::size_t i) { return matrix.options[i].bytes; });
+    const auto not_below =
+        std::ranges::lower_bound(options, bytes, {}, [&](std::size_t i) { return matrix.options[i].bytes; });
+    if (direction > 0 ? above == options.end() : not_below == options.begin()) return false;
+    const std::size_t option = direction > 0 ? *above : *std::prev(not_below);
+
+    InputChoice fixed = {.cols = inputs_[large]->cols,
+                         .matrices = {{.id = matrix.id,
+                                       .name = matrix.name,
+                                       .rows = matrix.rows,
+                                       .options = {matrix.options[option]},
+                                       .column_bytes = matrix.column_bytes,
+                                       .outlier_gains = matrix.outlier_gains}},
+                         .most_outliers = inputs_[large]->most_outliers};
+    InputList inputs = inputs_;
+    inputs[large] = &fixed;
+    const PriceRange range = {
+        .low = best_.lambda / kPriceFactor, .high = best_.lambda * kPriceFactor, .steps = kPriceSteps};
+    Solution at_high = solve(inputs, range.high);
+    if (at_high.bytes > budget_) return false;
+    PricedSolution found = find_price(inputs, budget_, range, std::move(at_high));
+    if (!(found.cost < best_.cost)) return false;
+    found.solution.choices[large].options.front() = option;
+    best_ = std::move(found);
+    return true;
+  }
+
+  const InputList& inputs_;
+  std::uint64_t budget_;
+  PricedSolution& best_;
+};
 
 }  // namespace
 
@@ -227,32 +350,22 @@ void assign_int16_activations(std::vector<InputChoice>& inputs, double share) {
 }
 
 Allocation allocate(const std::vector<InputChoice>& inputs, std::uint64_t budget) {
-  // At the high price nothing is worth its bytes, at the low one everything is.
-  double lambda_high = 1.0;
-  double lambda_low = 1e-30;
-  Solution solution = solve(inputs, lambda_high);
-  if (solution.bytes > budget) {
-    throw Error("target size", "the matrices take at least " + std::to_string(solution.bytes) + " bytes, and " +
+  InputList all;
+  for (const InputChoice& input : inputs) all.push_back(&input);
+  const PriceRange range;
+  Solution smallest = solve(all, range.high);
+  if (smallest.bytes > budget) {
+    throw Error("target size", "the matrices take at least " + std::to_string(smallest.bytes) + " bytes, and " +
                                    std::to_string(budget) + " are left for them");
   }
-  constexpr int kSteps = 100;
-  for (int step = 0; step < kSteps; ++step) {
-    const double lambda = std::sqrt(lambda_high * lambda_low);
-    Solution candidate = solve(inputs, lambda);
-    if (candidate.bytes <= budget) {
-      lambda_high = lambda;
-      solution = std::move(candidate);
-    } else {
-      lambda_low = lambda;
-    }
-  }
-  greedy_fill(inputs, budget, solution);
+  PricedSolution best = find_price(all, budget, range, std::move(smallest));
+  LargeMatrices(all, budget, best).improve();
+  Solution& solution = best.solution;
 
   Allocation allocation;
   allocation.bytes = solution.bytes;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    Choice& choice = solution.choices[i];
-    total(inputs[i], choice);
+    const Choice& choice = solution.choices[i];
     allocation.cost += choice.cost;
     for (std::size_t m = 0; m < choice.options.size(); ++m) {
       const MatrixChoice& matrix = inputs[i].matrices[m];

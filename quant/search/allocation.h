@@ -72,7 +72,9 @@ void assign_int16_activations(std::vector<InputChoice>& inputs, double share);
 
 /// Returns the choice with the smallest sum of costs within `budget` bytes, by Lagrange's method: at a price per byte
 /// each input chooses independently; the price is found from the budget. The remaining bytes are spent on the best
-/// single changes that fit. Deterministic. Throws Error naming the smallest possible size if nothing fits.
+/// single changes that fit. A matrix that takes much of the budget alone also gets the formats next to that, with a
+/// price for the others, if the sum is smaller. Deterministic. Throws Error naming the smallest possible size if
+/// nothing fits.
 Allocation allocate(const std::vector<InputChoice>& inputs, std::uint64_t budget);
 
 /// Sets the chosen formats of a block's matrices.

@@ -15,7 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace ballast;
   try {
     const test::MemoryCheckpoint checkpoint(std::as_bytes(std::span(data, size)));
-    for (const char* format : {"int8-g32", "int4-g32-asym", "int5-g32-s8", "nl4-g32-s8", "nl7-g32-s8"}) {
+    for (const char* format :
+         {"int8-g32", "int4-g32-asym", "int5-g32-s8", "nl2-g32-s8", "nl3-g32-s8", "nl4-g32-s8", "nl7-g32-s8"}) {
       try {
         const formats::StoredQuantizedTensor stored(checkpoint, "m", parse_format(format), 4, 64);
         const formats::CodeMatrix copy(stored.view());

@@ -39,6 +39,22 @@ TEST_CASE("a refused change names its option") {
   CHECK(refusal("w8a8", {.overrides = {{"a(", {}}}}).starts_with("format: 'a('"));
 }
 
+TEST_CASE("2 and 3 bits are codebooks in groups of 32 with 8-bit scales, unless other groups and scales are named") {
+  const auto linears = [](const char* scheme, const RecipeChanges& changes) {
+    return format_name(change_recipe(recipe_for_scheme(scheme), changes).linears);
+  };
+  CHECK(linears("w4a16", {.bits = 2}) == "nl2-g32-s8");
+  CHECK(linears("w8a8", {.bits = 3}) == "nl3-g32-s8");
+  CHECK(linears("w4a8", {.bits = 3, .group_size = 128, .scale_bits = 16}) == "nl3-g128");
+  CHECK(linears("w4a8", {.bits = 2, .symmetric = true}) == "nl2-g32-s8");
+  CHECK(change_recipe(recipe_for_scheme("w4a16"), {.bits = 3}).target_bytes == 0);
+  CHECK(refusal("w4a16", {.bits = 3, .symmetric = false}) ==
+        "asymmetric: nl3, the format of 3 bits, has no zero points");
+  CHECK(refusal("w4a16", {.bits = 2, .group_size = 0}) ==
+        "group-size: nl2, the format of 2 bits, has groups of 32, 64 or 128 columns, not a scale per channel");
+  CHECK(refusal("bf16", {.bits = 2}) == "bits: needs a scheme of integers with even steps, not bf16 weights");
+}
+
 TEST_CASE("16 bits beside integers are for ballast's own files") {
   const RecipeChanges outliers{.outlier_fraction = 0.1};
   check_changes(outliers, OutputFormat::kBallast);

@@ -100,9 +100,9 @@ TEST_CASE("schemes have the formats of their names") {
 }
 
 TEST_CASE("every format is found by its name") {
-  for (const char* name :
-       {"f32", "f16", "bf16", "int8-g32", "int8-g64-asym", "int8-channel", "int4-g32-asym", "int4-g128",
-        "int4-channel-asym", "int5-g64-s8", "int4-g32-asym-s8", "nl4-g32", "nl5-g128-s8", "nl7-g64-s8"}) {
+  for (const char* name : {"f32", "f16", "bf16", "int8-g32", "int8-g64-asym", "int8-channel", "int4-g32-asym",
+                           "int4-g128", "int4-channel-asym", "int5-g64-s8", "int4-g32-asym-s8", "nl2-g64-s8", "nl3-g32",
+                           "nl4-g32", "nl5-g128-s8", "nl7-g64-s8"}) {
     CHECK(format_name(parse_format(name)) == name);
   }
   for (const char* name : {"", "int8", "int3-g32", "int8-g16", "int8-g032", "int8-g32-sym", "INT8-g32", "f32 ",

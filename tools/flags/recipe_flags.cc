@@ -126,9 +126,9 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
   command.add_option("--recipe", flags.file, "Recipe to start from instead of a scheme; flags override it")
       ->option_text("FILE.json")
       ->excludes(scheme);
-  command.add_option("--bits", flags.bits, "Bits of the linears' weights: 4, 5, 6 or 8")
+  command.add_option("--bits", flags.bits, "Bits of the linears' weights: 2, 3, 4, 5, 6 or 8")
       ->type_name("N")
-      ->check(one_of({"4", "5", "6", "8"}));
+      ->check(one_of({"2", "3", "4", "5", "6", "8"}));
   command.add_option("--group-size", flags.group_size, "Weights that share a scale: 32, 64, 128 or channel")
       ->type_name("N")
       ->check(one_of({"32", "64", "128", "channel"}));

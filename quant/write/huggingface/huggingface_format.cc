@@ -151,7 +151,9 @@ HuggingfaceFormat::HuggingfaceFormat(const model::ModelSource& source, const for
 
 WeightFormat HuggingfaceFormat::fitting(const WeightFormat& format, ActivationType activations) const {
   if (!format.quantizes()) return {.kind = formats::float_kind(float_type_)};
-  if (format.codebook != CodebookId::kUniform) {
+  const auto has_these_bits = [&](const WeightFormat& candidate) { return candidate.bits == format.bits; };
+  const bool replaced = format.is_format_of_bits() && std::ranges::any_of(codec_.candidates(), has_these_bits);
+  if (format.codebook != CodebookId::kUniform && !replaced) {
     throw Error(codec_.name(), "cannot hold " + format_name(format) + ", whose codes are indices into a codebook");
   }
   return codec_.fitting(format, activations);

@@ -125,8 +125,8 @@ TEST_CASE("matrices are read back to the last bit, in the tensors that were plan
 
 TEST_CASE("kernels decode a matrix of codes as it decodes itself") {
   std::vector<WeightFormat> formats = affine_formats();
-  for (const char* name : {"int4-g32", "int5-g64-asym", "int6-g128-s8", "int8-channel", "nl4-g32", "nl5-g64-s8",
-                           "nl6-g128", "nl7-g32", "q8_0", "q4_0"}) {
+  for (const char* name : {"int4-g32", "int5-g64-asym", "int6-g128-s8", "int8-channel", "nl2-g128-s8", "nl3-g32-s8",
+                           "nl4-g32", "nl5-g64-s8", "nl6-g128", "nl7-g32", "q8_0", "q4_0"}) {
     formats.push_back(parse_format(name));
   }
   for (const WeightFormat& format : formats) {

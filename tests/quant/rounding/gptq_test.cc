@@ -148,7 +148,7 @@ void check_against_nearest(const WeightFormat& format, std::size_t cols) {
 
 TEST_CASE("GPTQ has less output error than rounding to the nearest of the same grids") {
   for (const char* name : {"int4-g32-asym", "int4-g32", "int5-g64-asym-s8", "int6-g32-s8", "int8-g64", "int4-channel",
-                           "nl4-g32", "nl5-g64-s8", "nl7-g128-s8"}) {
+                           "nl2-g32-s8", "nl3-g64-s8", "nl4-g32", "nl5-g64-s8", "nl7-g128-s8"}) {
     for (const std::size_t cols : {std::size_t{72}, std::size_t{160}}) check_against_nearest(parse_format(name), cols);
   }
   for (const WeightFormat& format : affine_formats()) check_against_nearest(format, 256);

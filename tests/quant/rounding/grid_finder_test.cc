@@ -141,6 +141,33 @@ TEST_CASE("codebooks lose less than zero points, for fewer bytes") {
   }
 }
 
+TEST_CASE("rounding normal weights in groups of 32 loses the share of their energy that docs/method.md gives") {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  std::vector<float> row(std::size_t{1} << 16);
+  double energy = 0;
+  for (float& value : row) {
+    value = normal(random);
+    energy += double{value} * double{value};
+  }
+  const std::vector<std::uint8_t> all(row.size(), 1);
+  for (const auto& [id, share] : {std::pair{CodebookId::kNl2, 0.0950}, std::pair{CodebookId::kNl3, 0.0229},
+                                  std::pair{CodebookId::kNl4, 0.00539}, std::pair{CodebookId::kNl5, 0.00127}}) {
+    const WeightFormat format = codebook_format(id, 32, 16);
+    CAPTURE(format_name(format));
+    GridFinder finder(format, DType::kF16, GridMethod::kSearch, {.quantized_mask = all});
+    const QuantRange range(format);
+    RowGrids grids;
+    finder.find(row, grids);
+    double error = 0;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const QuantParams& grid = grids.groups[c / 32];
+      error += std::pow(double{row[c]} - double{value_of(code_of(row[c], grid, range), grid)}, 2);
+    }
+    CHECK(error / energy == doctest::Approx(share).epsilon(0.02));
+  }
+}
+
 TEST_CASE("importance moves the grids to where it is high") {
   const std::vector<float> values = bell_shaped(0);
   const std::vector<float> importance = uneven_importance();

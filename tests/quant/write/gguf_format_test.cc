@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "ballast/convert.h"
@@ -158,6 +159,23 @@ TEST_CASE("each type of blocks is written, runs as it was rounded, and takes the
     CHECK(error < 0.4);
   }
   CHECK(file_types == std::set<int>{2, 3, 7, 8, 9, 10, 11, 14, 16, 18, 25, 30});  // llama.cpp's numbers of these types
+}
+
+TEST_CASE("2 and 3 bits become the K types of these bits where rows are whole blocks") {
+  const TemporaryDirectory directory;
+  test::TinyModel narrow = test::random_model({.hidden = 64, .heads = 2, .head_size = 32, .mlp = 96});
+  narrow.tokenizer = test::tiny_tokenizer_json();
+  for (const auto& [name, model, type] :
+       {std::tuple("nl2-g32-s8", wide_model(), "Q2_K"), std::tuple("nl3-g32-s8", wide_model(), "Q3_K"),
+        std::tuple("nl3-g64", narrow, "IQ4_NL")}) {
+    CAPTURE(name);
+    ConvertOptions options = gguf_options("w4a8");
+    options.recipe.linears = parse_format(name);
+    const fs::path file = directory / (std::string(name) + ".gguf");
+    convert(model.write(directory / (std::string(name) + "-model")), file, options);
+    const std::vector<std::string> types = types_of(file);
+    CHECK(std::ranges::count(types, type) > 10);
+  }
 }
 
 TEST_CASE("with a size, each matrix gets one of the types that fit its rows") {

@@ -120,6 +120,25 @@ TEST_CASE("with a size, each matrix of an MLX checkpoint has its own bits and gr
   CHECK(distance(logits_of(directory / "out"), logits_of(model)) < 0.3);
 }
 
+TEST_CASE("the codebooks that 2 and 3 bits name become MLX's own 2 and 3 bits, and are refused where there are none") {
+  const TemporaryDirectory directory;
+  const fs::path model = plain_llama().write(directory / "model");
+  for (const char* name : {"nl2-g32-s8", "nl3-g32-s8"}) {
+    CAPTURE(name);
+    ConvertOptions options = options_for(OutputFormat::kMlx, "w4a16");
+    options.recipe.linears = parse_format(name);
+    const fs::path out = directory / name;
+    convert(model, out, options);
+    const auto modules = model::ModelSource(out).foreign_modules();
+    CHECK(modules.at("model.layers.1.mlp.up_proj").type == "MLX int" + std::string(1, name[2]) + "-g32");
+    options.output_format = OutputFormat::kCompressedTensors;
+    CHECK(error_message([&] { plan_conversion(model, options); }) == Contains("cannot hold " + std::string(name)));
+  }
+  ConvertOptions options = options_for(OutputFormat::kMlx, "w4a16");
+  options.recipe.linears = parse_format("nl4-g32-s8");
+  CHECK(error_message([&] { plan_conversion(model, options); }) == Contains("cannot hold nl4-g32-s8"));
+}
+
 TEST_CASE("rotations are also written in the fields of programs before transformers 5") {
   const TemporaryDirectory directory;
   test::TinyModel model = plain_llama();
