@@ -409,9 +409,9 @@ async def look(server: Server, arguments: argparse.Namespace) -> bool:
     beside = await stream_for(server.target, requests, arguments.seconds, alone)
     attackers.terminate()
     try:
-        told = answers.get(timeout=20)
+        told = answers.get(timeout=PATIENCE)
     except queue.Empty:
-        told = {}
+        sys.exit("attack_server: the attackers did not report what they were answered")
     attackers.kill()
     attackers.join()
     beside.tell("with attacks")
