@@ -363,6 +363,25 @@ def check_call_that_is_cut_is_text(page: Page):
     page.find("#options-toggle").click()
 
 
+def check_model_is_chosen(page: Page):
+    """Of two models the second one is chosen, which its first answer loads."""
+    def names() -> list[str]:
+        return page.run("return [...document.querySelector('#model-select').options].map((option) => option.text)")
+
+    page.open()
+    assert names() == ["random (not loaded)", "other (not loaded)"], names()
+    page.find("#model-select option[value=other]").click()
+    page.set_option("max-tokens", "8")
+    page.find("#options-toggle").click()
+    page.send("Hello")
+    page.wait_for_answer()
+    assert page.last_body()["model"] == "other", page.last_body()
+    assert "other" in page.text(".message.assistant .meta"), page.text(".message.assistant .meta")
+    page.wait("the state of the model", lambda: names() == ["random (not loaded)", "other"])
+    assert page.run("return document.querySelector('#model-select').value") == "other"
+    assert "context" in page.text("#model-facts"), "the loaded model is not described"
+
+
 def check_nothing_scrolls_sideways(page: Page):
     page.find("#toggle-logprobs").click()
     views = ["chat", "inside"] if page.find("#tabs").is_displayed() else ["chat"]
@@ -391,6 +410,7 @@ CHECKS = (check_page_names_the_model, check_answer_streams_in, check_options_are
           check_stop_ends_the_answer, check_wrong_option_is_said, check_line_break_is_typed_with_shift,
           check_live_figures, check_thinking_is_folded, check_call_is_shown, check_result_is_answered,
           check_call_that_is_cut_is_text, check_nothing_scrolls_sideways, check_console_is_silent)
+CHECKS_OF_SEVERAL = (check_model_is_chosen, check_nothing_scrolls_sideways, check_console_is_silent)
 
 
 def start_browser(chromium: str, chromedriver: str):
@@ -404,9 +424,9 @@ def start_browser(chromium: str, chromedriver: str):
     return webdriver.Chrome(service=Service(chromedriver), options=options)
 
 
-def run_checks(page: Page) -> int:
+def run_checks(page: Page, checks: tuple) -> int:
     failed = 0
-    for check in CHECKS:
+    for check in checks:
         name = check.__name__.removeprefix("check_")
         try:
             check(page)
@@ -416,9 +436,9 @@ def run_checks(page: Page) -> int:
             print(f"FAIL  {name.replace('_', ' ')}: {str(error).strip()}")
             if page.screenshots:
                 page.driver.save_screenshot(str(page.screenshots / f"failed-{name}.png"))
-            if check is check_page_names_the_model:
+            if check is checks[0]:
                 break
-    print(f"{failed} failed" if failed else f"{len(CHECKS)} passed")
+    print(f"{failed} failed" if failed else f"{len(checks)} passed")
     return 1 if failed else 0
 
 
@@ -441,7 +461,8 @@ def write_random_model(folder: pathlib.Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
 
 
-def check_page_of(url: str, key: str | None, screenshots: pathlib.Path | None, thinks: bool = False) -> int:
+def check_page_of(url: str, key: str | None, screenshots: pathlib.Path | None, thinks: bool = False,
+                  checks: tuple = CHECKS) -> int:
     with urllib.request.urlopen(url, timeout=10) as answer:
         policy = answer.headers.get("Content-Security-Policy", "")
     if "default-src 'none'" not in policy or "unsafe" in policy:
@@ -451,7 +472,7 @@ def check_page_of(url: str, key: str | None, screenshots: pathlib.Path | None, t
         screenshots.mkdir(parents=True, exist_ok=True)
     driver = start_browser(shutil.which("chromium"), shutil.which("chromedriver"))
     try:
-        return run_checks(Page(driver, url, key, screenshots, thinks))
+        return run_checks(Page(driver, url, key, screenshots, thinks), checks)
     finally:
         driver.quit()
 
@@ -473,11 +494,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as work:
         model = pathlib.Path(work) / "random"
         write_random_model(model)
-        server = Server([arguments.program], model)
-        try:
-            return check_page_of(f"http://127.0.0.1:{server.port}/", None, arguments.screenshots, thinks=True)
-        finally:
-            server.stop()
+        failed = 0
+        several = arguments.screenshots and arguments.screenshots / "several"
+        for models, folder, checks in (([model], arguments.screenshots, CHECKS),
+                                       ([model, f"other={model}"], several, CHECKS_OF_SEVERAL)):
+            server = Server([arguments.program], *models)
+            try:
+                failed |= check_page_of(f"http://127.0.0.1:{server.port}/", None, folder, thinks=True, checks=checks)
+            finally:
+                server.stop()
+        return failed
 
 
 if __name__ == "__main__":
