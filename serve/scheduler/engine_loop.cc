@@ -1,5 +1,6 @@
 #include "serve/scheduler/engine_loop.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "kernels/clock.h"
@@ -64,7 +65,9 @@ void EngineLoop::run_steps(const OnFailure& on_failure) {
       failure = std::current_exception();
       step.scheduler->end();
     }
-    const double seconds = kernels::seconds_since(start);
+    // A turn that only looks whether pages have come from the disk must not be the next one again.
+    constexpr double kLeast = 100e-6;
+    const double seconds = std::max(kLeast, kernels::seconds_since(start));
     if (failure) on_failure(*step.scheduler, failure);
     {
       const std::lock_guard lock(mutex_);

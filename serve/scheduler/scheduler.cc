@@ -204,7 +204,7 @@ void Scheduler::turn() {
   } while (!make_room());
   if (!scheduled_.empty()) {
     step();
-  } else if (options_.disk_cache) {
+  } else if (options_.disk_cache && !others_wait_) {
     options_.disk_cache->wait();
   }
   remove_ended();
