@@ -129,14 +129,14 @@ Choice choose(const InputChoice& input, double lambda) {
   return best;
 }
 
-using InputList = std::vector<const InputChoice*>;
+using InputPointers = std::vector<const InputChoice*>;
 
 struct Solution {
   std::vector<Choice> choices;  ///< of the inputs, in their order
   std::uint64_t bytes = 0;
 };
 
-Solution solve(const InputList& inputs, double lambda) {
+Solution solve(const InputPointers& inputs, double lambda) {
   Solution solution;
   for (const InputChoice* input : inputs) {
     solution.choices.push_back(choose(*input, lambda));
@@ -169,7 +169,7 @@ Upgrade best_upgrade(const MatrixChoice& matrix, std::size_t chosen, const std::
   return best;
 }
 
-void greedy_fill(const InputList& inputs, std::uint64_t budget, Solution& solution) {
+void greedy_fill(const InputPointers& inputs, std::uint64_t budget, Solution& solution) {
   while (true) {
     Upgrade best;
     std::size_t best_input = 0;
@@ -208,7 +208,8 @@ struct PricedSolution {
 
 /// Returns the solution at the lowest price at which it fits, with the remaining bytes spent. At the high price it must
 /// fit.
-PricedSolution find_price(const InputList& inputs, std::uint64_t budget, const PriceRange& range, Solution at_high) {
+PricedSolution find_price(const InputPointers& inputs, std::uint64_t budget, const PriceRange& range,
+                          Solution at_high) {
   PricedSolution best = {.solution = std::move(at_high), .lambda = range.high};
   double low = range.low;
   for (int step = 0; step < range.steps; ++step) {
@@ -247,7 +248,7 @@ std::vector<std::size_t> efficient_options(const MatrixChoice& matrix) {
 /// the next format up or down, and a price is found for the others.
 class LargeMatrices {
  public:
-  LargeMatrices(const InputList& inputs, std::uint64_t budget, PricedSolution& best)
+  LargeMatrices(const InputPointers& inputs, std::uint64_t budget, PricedSolution& best)
       : inputs_(inputs), budget_(budget), best_(best) {}
 
   void improve() {
@@ -292,7 +293,7 @@ class LargeMatrices {
                                        .column_bytes = matrix.column_bytes,
                                        .outlier_gains = matrix.outlier_gains}},
                          .most_outliers = inputs_[large]->most_outliers};
-    InputList inputs = inputs_;
+    InputPointers inputs = inputs_;
     inputs[large] = &fixed;
     const PriceRange range = {
         .low = best_.lambda / kPriceFactor, .high = best_.lambda * kPriceFactor, .steps = kPriceSteps};
@@ -305,7 +306,7 @@ class LargeMatrices {
     return true;
   }
 
-  const InputList& inputs_;
+  const InputPointers& inputs_;
   std::uint64_t budget_;
   PricedSolution& best_;
 };
@@ -350,7 +351,7 @@ void assign_int16_activations(std::vector<InputChoice>& inputs, double share) {
 }
 
 Allocation allocate(const std::vector<InputChoice>& inputs, std::uint64_t budget) {
-  InputList all;
+  InputPointers all;
   for (const InputChoice& input : inputs) all.push_back(&input);
   const PriceRange range;
   Solution smallest = solve(all, range.high);
