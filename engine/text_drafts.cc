@@ -3,8 +3,8 @@
 namespace ballast::engine {
 
 void AcceptanceRate::count(bool accepted) {
-  constexpr double kLatest = 1.0 / 8;
-  rate_ += kLatest * ((accepted ? 1.0 : 0.0) - rate_);
+  constexpr double kWeight = 1.0 / 8;  // of the latest token
+  rate_ += kWeight * ((accepted ? 1.0 : 0.0) - rate_);
 }
 
 void AcceptanceRate::forget_a_little() {
