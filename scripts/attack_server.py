@@ -345,12 +345,12 @@ def attack(target: Target, names: list[str], niceness: int, answers, started) ->
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
         started.set()
         await ended.wait()
+        # Tasks are not awaited: wait_for() may swallow their cancellation. The caller ends the process.
+        answers.put({name: dict(counter) for name, counter in counters.items()})
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     asyncio.run(all_of_them())
-    answers.put({name: dict(counter) for name, counter in counters.items()})
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -412,8 +412,9 @@ async def look(server: Server, arguments: argparse.Namespace) -> bool:
         told = answers.get(timeout=PATIENCE)
     except queue.Empty:
         sys.exit("attack_server: the attackers did not report what they were answered")
-    attackers.kill()
-    attackers.join()
+    finally:
+        attackers.kill()
+        attackers.join()
     beside.tell("with attacks")
     print(f"longest gap      {1e3 * before.longest():.0f} ms without and {1e3 * beside.longest():.0f} ms with attacks")
     print(f"memory           at most {quiet:.0f} MB without and {server.memory('VmHWM'):.0f} MB with attacks")
