@@ -83,14 +83,18 @@ void EngineLoop::run_steps(const OnFailure& on_failure) {
 EngineLoop::Step EngineLoop::next_step() {
   // Measuring the memory takes a moment, so it is done when no request has come for this time.
   constexpr std::chrono::seconds kQuiet{2};
+  // Another model's next request may come during a step, which is therefore short for this time.
+  constexpr std::chrono::seconds kBetweenRequests{1};
   std::unique_lock lock(mutex_);
   for (;;) {
     woken_ = false;
     if (stopping_) return {};
     const auto turn = turns_.next([](const Scheduler& scheduler) { return scheduler.has_work(); });
     if (turn.member != nullptr) {
+      const kernels::Clock::time_point now = kernels::Clock::now();
+      if (turn.others_wait) shared_until_ = now + kBetweenRequests;
       working_ = turn.member;
-      return {.scheduler = turn.member, .others_wait = turn.others_wait};
+      return {.scheduler = turn.member, .others_wait = now < shared_until_};
     }
     if (draining_) return {};
     const auto is_unmeasured = [](const Scheduler& scheduler) { return !scheduler.has_measured_memory(); };

@@ -8,6 +8,7 @@
 #include <functional>
 #include <mutex>
 
+#include "kernels/clock.h"
 #include "serve/scheduler/fair_turns.h"
 #include "serve/scheduler/scheduler.h"
 
@@ -52,8 +53,8 @@ class EngineLoop {
   /// What the engine's thread does next.
   struct Step {
     Scheduler* scheduler = nullptr;  ///< null: the loop ends
-    bool others_wait = false;
-    bool measures = false;  ///< nothing is to be done, so the memory is measured
+    bool others_wait = false;        ///< another scheduler has work, or had some a moment ago
+    bool measures = false;           ///< nothing is to be done, so the memory is measured
   };
 
   Step next_step();
@@ -64,8 +65,9 @@ class EngineLoop {
   std::mutex mutex_;
   std::condition_variable changed_;
   FairTurns<Scheduler> turns_;
-  const Scheduler* working_ = nullptr;  ///< the scheduler that the engine's thread uses without the mutex
-  bool woken_ = false;                  ///< there may be work
+  const Scheduler* working_ = nullptr;         ///< the scheduler that the engine's thread uses without the mutex
+  bool woken_ = false;                         ///< there may be work
+  kernels::Clock::time_point shared_until_{};  ///< the time until which others count as waiting
   bool draining_ = false;
   bool stopping_ = false;
   bool ended_ = false;
