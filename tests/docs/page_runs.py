@@ -35,6 +35,8 @@ MADE = {
                           "--text", "calibration.txt"],
     "qwen2.5-coder-0.5b-q4_k_m.gguf": ["convert", "SmolLM2-135M", "--to", "gguf", "--scheme", "w4a8",
                                        "--text", "calibration.txt"],
+    "qwen2.5-1.5b-w4a8": ["convert", "SmolLM2-135M", "--scheme", "w4a8", "--text", "calibration.txt"],
+    "qwen2.5-0.5b-w4a8": ["convert", "SmolLM2-135M", "--scheme", "w4a8", "--text", "calibration.txt"],
     "qwen2.5-coder-w4a8": ["convert", "SmolLM2-135M", "--scheme", "w4a8", "--text", "calibration.txt"],
     "smollm2-q4": ["convert", "SmolLM2-135M", "--scheme", "w4a8", "--bits", "4", "--group-size", "32", "--symmetric",
                    "--outliers", "none", "--embedding", "int8-g32", "--text", "calibration.txt"],
@@ -82,8 +84,8 @@ def make_missing(suite: Suite, folder: pathlib.Path, words: list[str]) -> None:
     for name, command in MADE.items():
         if name not in words or name in written or (folder / name).exists():
             continue
-        words = page_commands.shortened([*command, "-o", name, "-q"])
-        run = subprocess.run([*suite.program, *words], cwd=folder, capture_output=True, text=True, check=False)
+        made = page_commands.shortened([*command, "-o", name, "-q"])
+        run = subprocess.run([*suite.program, *made], cwd=folder, capture_output=True, text=True, check=False)
         suite.check(f"'{' '.join(command)}' makes {name}", run.returncode == 0, run.stderr)
     if "mine.json" in words:
         make_missing(suite, folder, ["smollm2-w4a8"])
