@@ -9,6 +9,10 @@
 
 namespace ballast::engine {
 
+namespace {
+
+/// Throws Error unless each id means the same token in both models, and `draft` generates text. Their embeddings may
+/// differ in the number of unused rows.
 void check_draft_model(const LoadedModel& target, const LoadedModel& draft) {
   if (!draft.model.spec().causal) throw Error(draft.path.string(), "is an encoder: it drafts no text");
   if (!draft.model.spec().has_head) throw Error(draft.path.string(), model::kNoHead);
@@ -27,6 +31,8 @@ void check_draft_model(const LoadedModel& target, const LoadedModel& draft) {
     if (own->token_bytes(id) != other->token_bytes(id) || own->is_special(id) != other->is_special(id)) refuse();
   }
 }
+
+}  // namespace
 
 DraftModel::DraftModel(const LoadedModel& target, const LoadedModel& draft)
     : loaded_(draft), vocab_size_(std::min(target.model.spec().vocab_size, draft.model.spec().vocab_size)) {
@@ -47,11 +53,14 @@ bool DraftModel::prepare(Text& text, std::size_t piece) const {
   text.drafted.clear();
   const bool rolls = options_.window > 0;
   if (!rolls && text.tokens.size() + text.count > loaded_.model.context_length()) return false;
-  const auto unknown = [&](int id) { return static_cast<std::size_t>(id) >= loaded_.model.spec().vocab_size; };
-  if (std::ranges::any_of(text.tokens, unknown)) return false;
   if (!*text.sequence) text.sequence->emplace(*root_, std::vector<int>());
   Sequence& sequence = **text.sequence;
   sequence.replace(text.tokens);
+  const auto unknown = [&](int id) { return static_cast<std::size_t>(id) >= loaded_.model.spec().vocab_size; };
+  if (std::ranges::any_of(sequence.pending().ids(), unknown)) {
+    sequence.cut_back(sequence.run());
+    return false;
+  }
   const bool is_whole = sequence.pending().size() <= piece;
   if (!is_whole) sequence.replace(text.tokens.first(sequence.run() + piece));
   sequence.want(is_whole ? 1 : 0);

@@ -14,14 +14,11 @@
 
 namespace ballast::engine {
 
-/// Throws Error unless each id means the same token in both models, and `draft` generates text. Their embeddings may
-/// differ in the number of unused rows.
-void check_draft_model(const LoadedModel& target, const LoadedModel& draft);
-
 /// Drafts for many texts at once. Belongs to one thread at a time.
 class DraftModel {
  public:
-  /// The models must outlive this object. Throws as check_draft_model().
+  /// The models must outlive this object. Throws Error unless each id means the same token in both models, and `draft`
+  /// generates text.
   DraftModel(const LoadedModel& target, const LoadedModel& draft);
 
   /// Sets the kind of cache. Texts' sequences of another kind must be dropped. Throws Error if the model cannot be run

@@ -18,16 +18,12 @@ void Generation::run() {
 
 /// Takes the tokens that the last step's logits choose: one, and one more for each accepted draft token.
 void Generation::take_chosen() {
-  const std::size_t vocab_size = sequence_.logits().size() / (draft_.size() + 1);
-  std::size_t accepted = 0;
-  for (;;) {
-    take(output_.next(sequence_.logits().subspan(accepted * vocab_size, vocab_size)));
-    if (ended() || accepted == draft_.size() || result_.tokens.back().id != draft_[accepted]) break;
-    ++accepted;
-  }
-  result_.draft_tokens += draft_.size();
-  result_.accepted_tokens += accepted;
-  if (!draft_.empty()) sequence_.cut_back(sequence_.ids().size() - draft_.size() + accepted);
+  const std::span<const int> draft = drafts_.draft();
+  result_.draft_tokens += draft.size();
+  result_.accepted_tokens += output_.next_tokens(sequence_, draft, [&](GeneratedToken token) {
+    take(std::move(token));
+    return !ended();
+  });
 }
 
 void Generation::take(GeneratedToken token) {
@@ -75,7 +71,7 @@ void Generation::tell_step(const GenerateStep& step) {
 }
 
 /// Drafts tokens for the next step.
-void Generation::draft() {
+void Generation::find_draft() {
   const std::size_t left = limit_ - result_.tokens.size();
   const DraftedText text = {.drafts = &drafts_,
                             .sequence = &draft_sequence_,
@@ -84,18 +80,18 @@ void Generation::draft() {
                             .limit = left - 1};  // the last token needs no step of its own
   speculation_->draft({&text, 1}, 1);
   drafts_.cut(output_.count_allowed(drafts_.draft()));
-  draft_ = drafts_.draft();
 }
 
 void Generation::step() {
   sequence_.append(result_.tokens.back().id);
-  if (speculation_ != nullptr) draft();
-  sequence_.append(draft_);
-  sequence_.want(draft_.size() + 1);
+  if (speculation_ != nullptr) find_draft();
+  const std::span<const int> draft = drafts_.draft();
+  sequence_.append(draft);
+  sequence_.want(draft.size() + 1);
   if (speculation_ == nullptr) return engine_.step(sequence_);
   const kernels::Clock::time_point start = kernels::Clock::now();
   engine_.step(sequence_);
-  speculation_->measure_step(draft_.size() + 1, kernels::seconds_since(start));
+  speculation_->measure_step(draft.size() + 1, kernels::seconds_since(start));
 }
 
 }  // namespace ballast::engine

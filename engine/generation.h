@@ -44,7 +44,7 @@ class Generation {
   void tell(const GeneratedToken* token);
   void add_to_result(const ReplyPart& part);
   void tell_step(const GenerateStep& step);
-  void draft();
+  void find_draft();
   void step();
 
   Engine& engine_;
@@ -52,11 +52,10 @@ class Generation {
   OutputProcessor& output_;
   Speculation* speculation_;
   std::optional<Sequence>& draft_sequence_;
-  TextDrafts drafts_;
+  TextDrafts drafts_;  ///< with the draft tokens that the last step ran
   std::size_t limit_;
   const OnGenerateStep& on_step_;
   GenerateResult& result_;
-  std::span<const int> draft_{};  ///< the draft tokens that the last step ran
   bool cancelled_ = false;
 };
 

@@ -15,6 +15,7 @@
 #include "ballast/chat.h"
 #include "ballast/generate.h"
 #include "engine/sampling.h"
+#include "engine/sequence.h"
 #include "text/constraint/constraint_compiler.h"
 #include "text/reply/reply_parser.h"
 #include "text/text_stream.h"
@@ -39,6 +40,22 @@ class OutputProcessor {
   /// Samples the next token from a row of logits and processes it. Throws Error if the logits are not finite, and
   /// NoTokenError.
   GeneratedToken next(std::span<const float> logits);
+
+  /// Samples the tokens that the logits of a step choose whose last tokens are `draft`: one, and one more for each
+  /// accepted draft token, until the text stops. Passes each to `take`, which returns whether the text goes on, and
+  /// removes the other draft tokens from the sequence. Returns the number of accepted ones.
+  template <class Take>
+  std::size_t next_tokens(Sequence& sequence, std::span<const int> draft, const Take& take) {
+    const std::size_t vocab_size = sequence.logits().size() / (draft.size() + 1);
+    std::size_t accepted = 0;
+    for (;; ++accepted) {
+      GeneratedToken token = next(sequence.logits().subspan(accepted * vocab_size, vocab_size));
+      const int id = token.id;
+      if (!take(std::move(token)) || stopped_ || accepted == draft.size() || id != draft[accepted]) break;
+    }
+    if (!draft.empty()) sequence.cut_back(sequence.ids().size() - draft.size() + accepted);
+    return accepted;
+  }
 
   /// Returns how many of the first tokens of a draft the constraint allows to come next.
   std::size_t count_allowed(std::span<const int> draft);

@@ -42,7 +42,6 @@ void StepTimes::measure(std::size_t rows, double seconds) {
   }
   const double expected = this->seconds(rows);
   const double error = std::min(seconds, kLongestDelay * expected) - expected;
-  known_ = true;
   // The error is shared by the knots such that at `rows` the whole of it would be corrected.
   const double lower = 1 - place.weight;
   const double norm = lower * lower + place.weight * place.weight;

@@ -2,6 +2,7 @@
 #ifndef BALLAST_ENGINE_STEP_TIMES_H_
 #define BALLAST_ENGINE_STEP_TIMES_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -13,7 +14,7 @@ namespace ballast::engine {
 class StepTimes {
  public:
   /// Returns whether a step was measured.
-  bool known() const { return known_; }
+  bool known() const { return std::ranges::find(measured_, true) != measured_.end(); }
 
   /// Returns the expected seconds of a step with `rows` rows, at least 1. Precondition: known().
   double seconds(std::size_t rows) const;
@@ -39,7 +40,6 @@ class StepTimes {
 
   std::array<double, kKnots.size()> seconds_{};
   std::array<bool, kKnots.size()> measured_{};
-  bool known_ = false;
 };
 
 }  // namespace ballast::engine

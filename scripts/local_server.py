@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 
 PATIENCE = 600  # seconds for an answer
@@ -23,12 +24,18 @@ class LocalServer:
                 return
         sys.exit(f"{program} serve {model} did not start: {line}")
 
+    def post(self, path, body):
+        """Returns the answer to a JSON body. Ends the script if it is an error."""
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
+                return json.load(reply)
+        except urllib.error.HTTPError as error:
+            sys.exit(f"{path}: {error.read().decode()}")
+
     def chat(self, body):
         """Returns the answer's text and its number of tokens."""
-        request = urllib.request.Request(self.url + "/v1/chat/completions", json.dumps(body).encode(),
-                                         {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
-            answer = json.load(reply)
+        answer = self.post("/v1/chat/completions", body)
         return answer["choices"][0]["message"]["content"], answer["usage"]["completion_tokens"]
 
     def chats(self, bodies):
@@ -44,5 +51,8 @@ class LocalServer:
             return float(re.search(rf"^ballast_{name} (\S+)", reply.read().decode(), re.M)[1])
 
     def stop(self):
+        """Ends the server, after it has written what it keeps on disk."""
         self.process.terminate()
-        self.process.wait(PATIENCE)
+        self.process.stderr.read()
+        if self.process.wait(PATIENCE) != 0:
+            sys.exit("the server failed")

@@ -9,51 +9,27 @@ still in the system's page cache after the restart; with it, they are dropped fr
 """
 
 import argparse
-import http.client
-import json
 import os
 import pathlib
 import shutil
-import signal
 import statistics
-import subprocess
 import tempfile
 import time
 
+from local_server import LocalServer
 
-class Server:
-    def __init__(self, arguments, folder):
-        command = [arguments.program, "serve", arguments.model, "--port", "0", "--cache-dir", folder,
-                   "--context", str(arguments.tokens + 16), *(arguments.option or [])]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        for line in self.process.stderr:
-            event = json.loads(line) if line.startswith("{") else {}
-            if event.get("event") == "listening":
-                self.port = event["port"]
-                return
-        raise SystemExit("the server did not start")
 
-    def post(self, path, body):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port)
-        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        answer = json.loads(response.read())
-        if response.status != 200:
-            raise SystemExit(f"{path}: {answer}")
-        return answer
+def start(arguments, folder):
+    return LocalServer(arguments.program, arguments.model,
+                       ["--cache-dir", folder, "--context", str(arguments.tokens + 16), *(arguments.option or [])])
 
-    def first_token(self, ids):
-        """Returns the seconds until the answer, and the answer with the number of tokens that were cached."""
-        start = time.monotonic()
-        answer = self.post("/v1/completions", {"prompt": ids, "max_tokens": 1, "temperature": 0, "logprobs": 5})
-        seconds = time.monotonic() - start
-        return seconds, answer["choices"][0], answer["usage"]["prompt_tokens_details"]["cached_tokens"]
 
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.stderr.read()
-        if self.process.wait() != 0:
-            raise SystemExit("the server failed")
+def first_token(server, ids):
+    """Returns the seconds until the answer, and the answer with the number of tokens that were cached."""
+    begin = time.monotonic()
+    answer = server.post("/v1/completions", {"prompt": ids, "max_tokens": 1, "temperature": 0, "logprobs": 5})
+    seconds = time.monotonic() - begin
+    return seconds, answer["choices"][0], answer["usage"]["prompt_tokens_details"]["cached_tokens"]
 
 
 def drop_from_memory(folder):
@@ -77,18 +53,18 @@ def main():
     ratios = []
     for _ in range(arguments.rounds):
         folder = tempfile.mkdtemp(dir=arguments.folder)
-        server = Server(arguments, folder)
+        server = start(arguments, folder)
         text = arguments.text.read_text()[:arguments.tokens * 8]
         ids = server.post("/tokenize", {"prompt": text})["tokens"][:arguments.tokens]
-        server.first_token(ids[:16])  # what is done once
-        read, answer, _ = server.first_token(ids)
+        first_token(server, ids[:16])  # what is done once
+        read, answer, _ = first_token(server, ids)
         server.stop()
         if arguments.cold_files:
             drop_from_memory(folder)
         size = sum(path.stat().st_size for path in pathlib.Path(folder).iterdir())
-        server = Server(arguments, folder)
-        server.first_token(ids[1:17])
-        back, same, cached = server.first_token(ids)
+        server = start(arguments, folder)
+        first_token(server, ids[1:17])
+        back, same, cached = first_token(server, ids)
         server.stop()
         shutil.rmtree(folder)
         if same != answer:

@@ -20,11 +20,15 @@ std::size_t LayerPages::bytes() const {
   return total;
 }
 
+/// Makes page `index` exist, without memory if it is new. Throws std::bad_alloc.
+void LayerPages::make_place(std::size_t index) {
+  if (index < pages_.size()) return;
+  view_.resize(index + 1);  // first, because the size of pages_ is the number of pages, and resizing may throw
+  pages_.resize(index + 1);
+}
+
 std::byte* LayerPages::own_page(std::size_t index) {
-  if (index >= pages_.size()) {
-    view_.resize(index + 1);  // first, because the size of pages_ is the number of pages, and resizing may throw
-    pages_.resize(index + 1);
-  }
+  make_place(index);
   PageRef& data = pages_[index].data;
   if (!data) {
     data = pool_->take(layout_.bytes());
@@ -126,10 +130,7 @@ bool LayerPages::is_consistent(const StoredPage& page) const {
 
 void LayerPages::adopt(std::size_t index, StoredPage page) {
   assert(index <= pages_.size() && is_consistent(page));
-  if (index == pages_.size()) {
-    view_.resize(index + 1);
-    pages_.resize(index + 1);
-  }
+  make_place(index);
   pages_[index] = {.data = std::move(page.data), .fp16_rows = std::move(page.fp16_rows)};
   view_[index].data = pages_[index].data.data();
   view_[index].fp16_rows =

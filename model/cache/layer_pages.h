@@ -70,6 +70,7 @@ class LayerPages {
   std::int8_t* fp16_numbers(std::size_t index) const { return fp16_numbers(pages_[index].data).data(); }
   std::size_t fp16_row_bytes() const { return layout_.fp16_row_size() * sizeof(std::uint16_t); }
   std::size_t fp16_capacity(std::size_t bytes) const;
+  void make_place(std::size_t index);
   std::size_t free_fp16_row(std::size_t index) const;
   void make_fp16_row(std::size_t index, std::size_t row);
 

@@ -18,7 +18,7 @@ namespace ballast::serve {
 /// ApiError.
 text::Conversation read_conversation(const RequestFields& fields);
 
-/// The same with tools that have been read.
+/// Reads a conversation whose tools have been read already.
 text::Conversation read_conversation(const RequestFields& fields, const ToolFields& tools);
 
 /// Throws ApiError.

@@ -555,21 +555,16 @@ void Scheduler::choose() {
   }
 }
 
-/// Samples one token, and one more for each accepted draft token. The others are removed from the sequence.
+/// Samples the next tokens of a text, with the text that each makes certain.
 std::vector<Scheduler::ChosenToken> Scheduler::choose_tokens(const ScheduledTokens& scheduled) const {
   Choice& choice = *scheduled.choice;
-  const std::size_t vocab_size = loaded_.model.spec().vocab_size;
   std::vector<ChosenToken> tokens;
-  for (std::size_t accepted = 0;; ++accepted) {
-    GeneratedToken token = choice.output.next(choice.sequence->logits().subspan(accepted * vocab_size, vocab_size));
-    const int id = token.id;
+  choice.output.next_tokens(*choice.sequence, scheduled.draft, [&](GeneratedToken token) {
     tokens.push_back({.token = std::move(token), .parts = choice.output.take_parts()});
-    if (choice.output.stopped() || accepted == scheduled.draft.size() || id != scheduled.draft[accepted]) break;
-  }
-  if (scheduled.draft.empty()) return tokens;
-  choice.sequence->cut_back(choice.tokens.size() + tokens.size() - 1);
+    return true;
+  });
   // The logits of many texts' drafts would take as much memory as a model.
-  if (scheduled_.size() > 1) choice.sequence->release_logits();
+  if (!scheduled.draft.empty() && scheduled_.size() > 1) choice.sequence->release_logits();
   return tokens;
 }
 

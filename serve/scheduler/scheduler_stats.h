@@ -38,7 +38,7 @@ class Histogram {
 inline constexpr std::array kTokenTimes = {0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5};
 inline constexpr std::array kRequestTimes = {0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0};
 
-/// Of the prefix cache on disk.
+/// Counters of the prefix cache on disk.
 struct DiskCacheStats {
   bool used = false;        ///< there is such a cache
   std::uint64_t bytes = 0;  ///< of files in its directory

@@ -7,7 +7,6 @@
 MODEL is a directory of tests/data/models; its copy gets a tokenizer and a longer context.
 """
 
-import argparse
 import base64
 import collections
 import concurrent.futures
@@ -15,19 +14,18 @@ import contextlib
 import http.client
 import json
 import math
-import os
 import pathlib
 import shutil
 import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 
+import server_checks
 from golden import fixtures
 from golden.suite import Suite
 from server_process import PATIENCE, Client, Reply, Server
@@ -40,13 +38,7 @@ TEXT = "the rain in an other place"
 CHAT = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "the rain"},
         {"role": "assistant", "content": "in there"}, {"role": "user", "content": "an other"}]
 CLOSE = 0.02  # log-probabilities of one text, read at once or token by token
-CHECKS = []
-
-
-def check(function):
-    """Registers a check; checks run in this order."""
-    CHECKS.append(function)
-    return function
+check = server_checks.Checks()
 
 
 class Api(Suite):
@@ -1025,33 +1017,14 @@ def run(program: list[str], model: pathlib.Path, work: pathlib.Path, only: str) 
     api = Api(program, work, copy)
     try:
         slow = start_slow_heads(api)
-        for function in CHECKS:
-            if only in function.__name__:
-                api.group(function)
+        check.run(api, only)
         api.group(lambda api: check_slow_heads(api, slow))
         api.group(check_end)
     finally:
         if api.server.process.poll() is None:
             api.server.process.kill()
-    print(f"{api.passed} passed, {api.failed} failed")
-    return 1 if api.failed or not api.passed else 0
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="only checks whose name contains this")
-    parser.add_argument("words", nargs="+", metavar="WORD", help="the program's command, then MODEL")
-    arguments = parser.parse_args()
-    *program, model = arguments.words
-    if not program:
-        parser.error("PROGRAM and MODEL are needed")
-    # With tiny models, threads mostly wait for each other: active waiting takes minutes on a busy machine, sleeping
-    # seconds.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    with tempfile.TemporaryDirectory() as work:
-        program = [os.path.abspath(word) if os.path.exists(word) else word for word in program]
-        return run(program, pathlib.Path(model).resolve(), pathlib.Path(work), arguments.only)
+    return server_checks.outcome(api)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(server_checks.main(__doc__, run))

@@ -8,17 +8,15 @@ MODEL is a directory of tests/data/models; its copy gets a tokenizer and a longe
 has no meaning, so the checks make it call tools and write JSON by constraints.
 """
 
-import argparse
 import json
-import os
 import pathlib
 import string
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 
+import server_checks
 from golden import fixtures
 from golden.suite import Suite
 from server_process import Client, Server
@@ -36,13 +34,7 @@ HISTORY = [*QUESTION, {"role": "assistant", "content": None, "tool_calls": [
     {"role": "tool", "tool_call_id": "call_1", "content": "dry"}]
 # The model has 67 tokens: those of JSON, of tools' names and of calls' marks.
 CHARACTERS = [*"▁\n.{}\":,[]<>/_-()=", *string.ascii_lowercase, *string.digits]
-CHECKS = []
-
-
-def check(function):
-    """Registers a check; checks run in this order."""
-    CHECKS.append(function)
-    return function
+check = server_checks.Checks()
 
 
 def fits(value) -> bool:
@@ -361,41 +353,19 @@ def check_gaps(api: Apis) -> None:
 
 
 def run(program: list[str], model: pathlib.Path, work: pathlib.Path, only: str) -> int:
-    copy = work / "model"
-    fixtures.copy_model(model.name, copy)
+    copy = server_checks.copy_with_context(model, work / "model", CONTEXT)
     tokenizer = json.loads((copy / "tokenizer.json").read_text())
     tokenizer["model"] |= {"merges": [], "vocab": {name: i for i, name in enumerate(fixtures.SPECIAL + CHARACTERS)}}
     (copy / "tokenizer.json").write_text(json.dumps(tokenizer))
-    config = json.loads((copy / "config.json").read_text())
-    config["max_position_embeddings"] = CONTEXT
-    (copy / "config.json").write_text(json.dumps(config))
     api = Apis(program, work, copy)
     try:
-        for function in CHECKS:
-            if only in function.__name__:
-                api.group(function)
+        check.run(api, only)
         api.same("SIGTERM ends the server with exit code 0", api.server.stop(), 0)
     finally:
         if api.server.process.poll() is None:
             api.server.process.kill()
-    print(f"{api.passed} passed, {api.failed} failed")
-    return 1 if api.failed or not api.passed else 0
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="only checks whose name contains this")
-    parser.add_argument("words", nargs="+", metavar="WORD", help="the program's command, then MODEL")
-    arguments = parser.parse_args()
-    *program, model = arguments.words
-    if not program:
-        parser.error("PROGRAM and MODEL are needed")
-    # With tiny models, threads mostly wait for each other.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    with tempfile.TemporaryDirectory() as work:
-        program = [os.path.abspath(word) if os.path.exists(word) else word for word in program]
-        return run(program, pathlib.Path(model).resolve(), pathlib.Path(work), arguments.only)
+    return server_checks.outcome(api)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(server_checks.main(__doc__, run))

@@ -7,32 +7,24 @@
 MODEL is a directory of tests/data/models; its copy gets a tokenizer and a longer context.
 """
 
-import argparse
 import contextlib
 import json
 import os
 import pathlib
 import stat
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 
-from golden import fixtures
+import server_checks
 from golden.suite import Suite
 from server_process import PATIENCE, Client, Server
 
 CONTEXT = 2048
 PAGE = 128
-CHECKS = []
-
-
-def check(function):
-    """Registers a check; checks run in this order."""
-    CHECKS.append(function)
-    return function
+check = server_checks.Checks()
 
 
 def prompt(seed: int, tokens: int = 1000) -> list[int]:
@@ -205,33 +197,10 @@ def check_refusals(disk: Disk) -> None:
 
 
 def run(program: list[str], model: pathlib.Path, work: pathlib.Path, only: str) -> int:
-    copy = work / "model"
-    fixtures.copy_model(model.name, copy)
-    config = json.loads((copy / "config.json").read_text())
-    config["max_position_embeddings"] = CONTEXT
-    (copy / "config.json").write_text(json.dumps(config))
-    disk = Disk(program, work, copy)
-    for function in CHECKS:
-        if only in function.__name__:
-            disk.group(function)
-    print(f"{disk.passed} passed, {disk.failed} failed")
-    return 1 if disk.failed or not disk.passed else 0
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="only checks whose name contains this")
-    parser.add_argument("words", nargs="+", metavar="WORD", help="the program's command, then MODEL")
-    arguments = parser.parse_args()
-    *program, model = arguments.words
-    if not program:
-        parser.error("PROGRAM and MODEL are needed")
-    # With tiny models, threads mostly wait for each other.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    with tempfile.TemporaryDirectory() as work:
-        program = [os.path.abspath(word) if os.path.exists(word) else word for word in program]
-        return run(program, pathlib.Path(model).resolve(), pathlib.Path(work), arguments.only)
+    disk = Disk(program, work, server_checks.copy_with_context(model, work / "model", CONTEXT))
+    check.run(disk, only)
+    return server_checks.outcome(disk)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(server_checks.main(__doc__, run))

@@ -23,7 +23,7 @@ void take_turns(FairTurns<Worker>& turns, std::size_t count) {
   }
 }
 
-TEST_CASE("members get the same time, whatever one of their turns costs") {
+TEST_CASE("members with turns of different lengths get the same time") {
   std::array<Worker, 3> workers{};
   workers[1].cost = 0.1;
   workers[2].cost = 3;

@@ -5,21 +5,19 @@
     models_test.py --only memory PROGRAM    the checks in whose name this is found
 """
 
-import argparse
 import collections
 import concurrent.futures
 import contextlib
 import json
-import os
 import pathlib
 import sys
-import tempfile
 import threading
 import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 
+import server_checks
 from golden import fixtures
 from golden.suite import Suite
 from server_process import Client, Server
@@ -27,13 +25,7 @@ from server_process import Client, Server
 CONTEXT = 4096
 CACHE = 32 << 20  # of each model; the weights are a few kB
 PROMPT = "the rain"
-CHECKS = []
-
-
-def check(function):
-    """Registers a check; checks run in this order."""
-    CHECKS.append(function)
-    return function
+check = server_checks.Checks()
 
 
 class Models(Suite):
@@ -313,24 +305,9 @@ def check_keep_alive(api: Models) -> None:
 
 def run(program: list[str], work: pathlib.Path, only: str) -> int:
     api = Models(program, work)
-    for function in CHECKS:
-        if only in function.__name__:
-            api.group(function)
-    print(f"{api.passed} passed, {api.failed} failed")
-    return 1 if api.failed or not api.passed else 0
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="only checks whose name contains this")
-    parser.add_argument("words", nargs="+", metavar="WORD", help="the program's command")
-    arguments = parser.parse_args()
-    # With tiny models, threads mostly wait for each other.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    with tempfile.TemporaryDirectory() as work:
-        program = [os.path.abspath(word) if os.path.exists(word) else word for word in arguments.words]
-        return run(program, pathlib.Path(work).resolve(), arguments.only)
+    check.run(api, only)
+    return server_checks.outcome(api)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(server_checks.main(__doc__, run, takes_model=False))
