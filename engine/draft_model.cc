@@ -77,7 +77,7 @@ void DraftModel::continue_texts(std::span<Text> texts, std::size_t piece) {
   for (Text& text : texts) {
     const bool drafts = prepare(text, piece);
     if (drafts) drafting_.push_back(&text);
-    if (!*text.sequence || (*text.sequence)->pending().size() == 0) continue;
+    if (!*text.sequence || (*text.sequence)->pending().ids().empty()) continue;
     has_prompt = has_prompt || (*text.sequence)->pending().size() > kMostPending;
     batch_.push_back(&**text.sequence);
   }

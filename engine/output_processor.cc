@@ -110,6 +110,7 @@ std::span<const int> OutputProcessor::forced_tokens() {
     const std::vector<int> ids = tokenizer_->encode(text, {&all, 1});
     if (!ids.empty() && ids.front() == *last_) forced_.assign(ids.begin() + 1, ids.end());
   } catch (const Error&) {  // a token without a row in the embedding: nothing is known about the next tokens
+    forced_.clear();
   }
   return forced_;
 }

@@ -68,7 +68,7 @@ ModelFiles::MakeDiskCache disk_caches(const ServeOptions& options, bool has_seve
        {"directory", directory->path().string()},
        {"files", directory->files()},
        {"bytes", directory->bytes()}});
-  const auto make = [directory, log] {
+  auto make = [directory, log] {
     return std::make_shared<DiskCache>(
         directory, [log](const std::string& line) { log({{"event", "disk_cache"}, {"problem", line}}); });
   };

@@ -24,10 +24,11 @@ constexpr float kSmallestF16 = 1e-3F;
 /// Returns the indices of a codebook's values; `values` contains each value plus kCodebookZero, or kCodebookZero
 /// itself, which becomes the index of the value nearest to 0: the code of a column that keeps 16 bits.
 std::vector<std::uint8_t> codebook_indices(std::span<const std::uint8_t> values, const Codebook& book) {
-  std::array<std::uint8_t, 2 * kCodebookZero> indices{};
+  std::array<std::uint8_t, std::size_t{2} * kCodebookZero> indices{};
   indices[kCodebookZero] = static_cast<std::uint8_t>(nearest_code_to_zero(book));
   for (std::size_t i = 0; i < book.values.size(); ++i) {
-    indices[static_cast<std::size_t>(book.values[i] + kCodebookZero)] = static_cast<std::uint8_t>(i);
+    const int shifted = book.values[i] + kCodebookZero;
+    indices[static_cast<std::size_t>(shifted)] = static_cast<std::uint8_t>(i);
   }
   std::vector<std::uint8_t> result(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) result[i] = indices[values[i]];

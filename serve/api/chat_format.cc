@@ -205,7 +205,7 @@ nlohmann::ordered_json ChatFormat::choice_json(const AnswerPiece& choice) {
       {"role", "assistant"}, {"content", joined_text(choice.parts, ReplyKind::kAnswer)}, {"refusal", nullptr}};
   add_thinking(joined_text(choice.parts, ReplyKind::kThinking), message);
   const std::vector<ToolCall> calls = tool_calls(choice.parts);
-  if (!calls.empty() && message["content"] == "") message["content"] = nullptr;
+  if (!calls.empty() && message["content"].get_ref<const std::string&>().empty()) message["content"] = nullptr;
   for (const ToolCall& call : calls) {
     const nlohmann::ordered_json function = {{"name", call.name}, {"arguments", call.arguments}};
     if (older_names_) {

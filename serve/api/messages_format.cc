@@ -209,7 +209,7 @@ Json usage_json_of(std::size_t input, std::size_t cached, std::size_t output) {
           {"output_tokens", output}};
 }
 
-std::string message_event(std::string_view name, Json data) {
+std::string message_event(std::string_view name, const Json& data) {
   Json typed = {{"type", name}};
   typed.update(data);
   return event_text(name, json_text(typed));

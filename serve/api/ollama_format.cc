@@ -222,7 +222,8 @@ std::optional<OllamaGenerateRequest> read_ollama_generate(const RequestFields& f
 bool is_without_prompt(const RequestFields& fields) {
   const auto is_empty = [&](std::string_view field) {
     const std::optional<JsonReader> value = fields.reader().find(field);
-    return !value || value->json() == "" || value->json().empty();
+    return !value || value->json().empty() ||
+           (value->json().is_string() && value->json().get_ref<const std::string&>().empty());
   };
   return is_empty("prompt") && is_empty("messages");
 }

@@ -52,7 +52,8 @@ class MessageBuilder {
     const std::string text = read_message_text(item, role == "assistant");
     if (role == "assistant") {
       Json& message = assistant();
-      if (message.contains("tool_calls") || message["content"] != "") messages_.push_back(empty_assistant());
+      if (message.contains("tool_calls") || !message["content"].get_ref<const std::string&>().empty())
+        messages_.push_back(empty_assistant());
       messages_.back()["content"] = text;
     } else if (role == "user" || role == "system" || role == "developer") {
       messages_.push_back({{"role", role == "developer" ? "system" : role}, {"content", text}});
@@ -259,7 +260,7 @@ ResponsesFormat::ResponsesFormat(Json head, OnDone on_done, const text::Tokenize
       tokenizer_(tokenizer),
       message_({{"role", "assistant"}, {"content", ""}}) {}
 
-std::string ResponsesFormat::event(std::string_view name, Json data) {
+std::string ResponsesFormat::event(std::string_view name, const Json& data) {
   Json numbered = {{"type", name}};
   numbered.update(data);
   numbered["sequence_number"] = events_++;

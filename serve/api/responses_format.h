@@ -44,7 +44,7 @@ class ResponsesFormat : public AnswerFormat {
   void end_body(const RequestUsage& usage, std::string& body) override;
 
  private:
-  std::string event(std::string_view name, nlohmann::ordered_json data);
+  std::string event(std::string_view name, const nlohmann::ordered_json& data);
   std::string open_item(const ReplyPart& part);
   std::string close_item(bool complete);
   std::string drop_call();

@@ -76,15 +76,16 @@ Scheduler::Scheduler(const engine::LoadedModel& loaded, const SchedulerOptions& 
   }
 }
 
-std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> Scheduler::submit(std::vector<Submission> submissions) {
+std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> Scheduler::submit(
+    const std::vector<Submission>& submissions) {
   const std::shared_ptr<void> slot(nullptr, [this](void*) { --waiting_slots_taken_; });
   ++waiting_slots_taken_;
   std::vector<std::shared_ptr<Ticket>> tickets;
   std::vector<RequestPtr> entering;
-  for (Submission& submission : submissions) {
+  for (const Submission& submission : submissions) {
     check_fits(submission.request);
     tickets.push_back(std::make_shared<Ticket>());
-    add_parts(std::move(submission), tickets.back(), entering);
+    add_parts(submission, tickets.back(), entering);
   }
   for (const RequestPtr& request : entering) request->waiting_slot = slot;
   {
@@ -107,7 +108,7 @@ std::size_t Scheduler::choices_of_part(std::size_t choices) const {
   return std::min(choices, std::max<std::size_t>(1, options_.most_running / kPartsOfRunning));
 }
 
-void Scheduler::add_parts(Submission submission, std::shared_ptr<Ticket> ticket,
+void Scheduler::add_parts(const Submission& submission, const std::shared_ptr<Ticket>& ticket,
                           std::vector<RequestPtr>& entering) const {
   const GenerationRequest& all = submission.request;
   const auto whole = std::make_shared<WholeRequest>();

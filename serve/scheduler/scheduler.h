@@ -97,7 +97,7 @@ class Scheduler {
   /// Any thread. Throws Error for options that are out of range; tokens and lengths must have been checked. The
   /// requests are accepted together or not at all, and take one slot of the waiting queue. A request with many choices
   /// is admitted in parts, so that it need not wait until all others have ended.
-  std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> submit(std::vector<Submission> submissions);
+  std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> submit(const std::vector<Submission>& submissions);
 
   /// Accepts no more requests and completes the accepted ones. Any thread.
   void drain();
@@ -128,7 +128,8 @@ class Scheduler {
   };
 
   std::size_t choices_of_part(std::size_t choices) const;
-  void add_parts(Submission submission, std::shared_ptr<Ticket> ticket, std::vector<RequestPtr>& entering) const;
+  void add_parts(const Submission& submission, const std::shared_ptr<Ticket>& ticket,
+                 std::vector<RequestPtr>& entering) const;
   void check_fits(const GenerationRequest& request) const;
   std::optional<Refusal> refusal() const;
   void turn();

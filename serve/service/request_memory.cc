@@ -37,7 +37,7 @@ std::size_t bytes_of(const GenerateOptions& options) {
   std::size_t bytes = sizeof(GenerateOptions) + options.logit_bias.size() * sizeof(LogitBias) +
                       (options.stop_tokens.size() + options.allowed_tokens.size()) * sizeof(int);
   for (const std::vector<int>& sequence : options.forbidden_sequences) {
-    bytes += sizeof(sequence) + sequence.size() * sizeof(int);
+    bytes += sizeof(std::vector<int>) + sequence.size() * sizeof(int);
   }
   for (const std::string& stop : options.stop) bytes += sizeof(std::string) + stop.size();
   return 3 * bytes;

@@ -316,7 +316,7 @@ void Service::submit(const Call& call, ModelAnswer& answer, std::vector<Generati
     submissions.push_back({.request = std::move(request), .listener = answer.listener(prompt)});
   }
   try {
-    auto tickets = call.model->scheduler.submit(std::move(submissions));
+    auto tickets = call.model->scheduler.submit(submissions);
     if (tickets) {
       call.exchange->hold(bytes);
       return start(answer, *std::move(tickets));

@@ -165,7 +165,31 @@ TEST_CASE("what is no well-formed call is answer, without loss") {
   CHECK(replies.seen("Write <tool_call> tags: <tool_call>{\"name\": \"now\"}</tool_call>") ==
         Seen{.answer = "Write <tool_call> tags:", .calls = {{"now", "{}"}}});
   CHECK(replies.seen("<tool_call>\n<tool_call>{\"name\": \"now\"}</tool_call>") ==
-        Seen{.answer = "<tool_call>\n", .calls = {{"now", "{}"}}});
+        Seen{.answer = "<tool_call>", .calls = {{"now", "{}"}}});
+}
+
+TEST_CASE("Hermes: an offered tool is also called without marks, in a block of code, or in double braces") {
+  const Replies replies("hermes");
+  const std::string weather = R"({"name": "weather", "arguments": {"city": "Paris", "days": 3}})";
+  const ToolCall call = {"weather", R"({"city": "Paris", "days": 3})"};
+  const ToolCall now = {"now", "{}"};
+  for (const std::string& written :
+       {weather, " \n" + weather + "\n", "{" + weather + "}", "```json\n" + weather + "\n```",
+        "```json\n{" + weather + "}\n```", "```json\n" + weather, "<tool_call>\n{" + weather + "}\n</tool_call>"}) {
+    CAPTURE(written);
+    CHECK(replies.seen(written) == Seen{.calls = {call}});
+  }
+  CHECK(replies.seen("I look:\n\n```json\n" + weather + "\n```\nand\n```json\n{\"name\": \"now\"}\n```\n") ==
+        Seen{.answer = "I look:\nand", .calls = {call, now}});
+  CHECK(replies.seen("<think>a</think>\n```json\n" + weather + "\n```") == Seen{.thinking = "a", .calls = {call}});
+  for (const std::string written :
+       {R"({"name": "other", "arguments": {}})", R"({"city": "Paris"})", R"({{"city": "Paris"}})", R"({{x}})",
+        R"(See {"name": "now", "arguments": {}})", "```json\n{\"name\": \"other\", \"arguments\": {}}\n```\n",
+        "```json\n[1, 2]\n```", "```json\n{\"name\": \"Ann\", \"age\": 3}\n```", "```python\n{}\n```", "{", "{{",
+        "```json"}) {
+    CAPTURE(written);
+    CHECK(replies.seen(written) == Seen{.answer = written});
+  }
 }
 
 TEST_CASE("a call that the end of the reply cuts is reported with its text") {

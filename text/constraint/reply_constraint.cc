@@ -124,7 +124,7 @@ class ReplyConstrainer {
 
   /// Gemma 4: a channel's name on the line of its mark.
   ordered_json channel(const ordered_json& answer, ReplyState state) const {
-    const ordered_json thought = sequence_format({until("<channel|>"), gap(), answer});
+    ordered_json thought = sequence_format({until("<channel|>"), gap(), answer});
     if (state == kThinking) return thought;
     if (state != kBegin) return nullptr;
     const std::string name(format_.channels.front().name);

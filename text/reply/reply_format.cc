@@ -121,9 +121,19 @@ ReplyFormat llama3() {
 
 constexpr CallSyntax kHermesCall = {.open = "<tool_call>", .first = "\n", .after_arguments = "\n</tool_call>"};
 
-/// Qwen2.5, Qwen3, Hermes, Granite 4 and others.
+/// Qwen2.5, Qwen3, Hermes, Granite 4 and others. Small models often leave the marks out, write a block of code instead,
+/// or copy the template's double braces.
 ReplyFormat hermes() {
-  return {.name = "hermes", .in_template = {{"<tool_call>"}}, .marks = leading_thinking(), .calls = {kHermesCall}};
+  constexpr std::string_view kBlock = "```json";
+  return {.name = "hermes",
+          .in_template = {{"<tool_call>"}},
+          .marks = leading_thinking(),
+          .calls = {kHermesCall,
+                    {.open = kHermesCall.open, .first = "\n{", .after_arguments = "}\n</tool_call>"},
+                    {.open = kBlock, .after_arguments = "\n```", .offered_only = true},
+                    {.open = kBlock, .first = "\n{", .after_arguments = "}\n```", .offered_only = true},
+                    {.open = "{", .open_is_call = true, .offered_only = true},
+                    {.open = "{", .open_is_call = true, .first = "{", .after_arguments = "}", .offered_only = true}}};
 }
 
 /// Qwen3-Coder, Qwen3.5, Nemotron 3, Step 3.5.
@@ -312,9 +322,11 @@ ReplyFormat functionary() {
 }
 
 bool in_vocabulary(const ReplyFormat& format, const Tokenizer& tokenizer) {
-  return !format.marks.empty() && format.marks.front().next != kCall &&
-         std::ranges::all_of(format.marks,
-                             [&](const ReplyMark& mark) { return find_token(tokenizer, mark.text).has_value(); });
+  if (format.marks.empty() || format.marks.front().next == kCall) return false;
+  return std::ranges::all_of(format.marks, [&](const ReplyMark& mark) {
+    const auto call = std::ranges::find(format.calls, mark.text, &CallSyntax::open);
+    return (call != format.calls.end() && call->offered_only) || find_token(tokenizer, mark.text);
+  });
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ class ConstraintWriter {
  private:
   ordered_json calls_after(Nodes space) const {
     const ordered_json one = sequence(text(syntax_.open) + section());
-    const ordered_json first = sequence(std::move(space) + Nodes{one});
+    ordered_json first = sequence(std::move(space) + Nodes{one});
     if (!choice_.parallel || repeats_in_section() || syntax_.open_is_call) return first;
     return sequence({first, any_number_of(sequence({maybe(constant("\n")), one}))});
   }
