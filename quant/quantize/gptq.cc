@@ -25,8 +25,8 @@ const LatticeSearch* lattice_of(const WeightFormat& format) {
   return format.kind == WeightFormat::Kind::kBlocks ? find_lattice_search(format.block_type) : nullptr;
 }
 
-/// Returns the cost of each cell's errors if all later columns compensate for them as well as they can: with R's block B
-/// of the cell, |e B^-1|^2.
+/// Returns the cost of each cell's errors if all later columns compensate for them as well as they can: with R's block
+/// B of the cell, |e B^-1|^2.
 std::vector<CellMetric> cell_metrics(const InverseCholesky& factor) {
   assert(factor.cell == kCell);
   std::vector<CellMetric> metrics(factor.cols / kCell);

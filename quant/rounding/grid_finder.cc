@@ -66,8 +66,8 @@ void GridFinder::nearest_codes(const RowGrids& grids, std::span<std::uint8_t> co
   }
   for (std::size_t c = 0; c < codes.size(); ++c) {
     const QuantParams& grid = grids.groups[c / group_size_];
-    codes[c] =
-        static_cast<std::uint8_t>(quantized_mask_[c] != 0 ? code_of(values_[c], grid, search_.range()) : grid.zero_point);
+    codes[c] = static_cast<std::uint8_t>(quantized_mask_[c] != 0 ? code_of(values_[c], grid, search_.range())
+                                                                 : grid.zero_point);
   }
 }
 

@@ -164,8 +164,7 @@ InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> 
   const std::size_t n = moments.cols;
   InverseCholesky factor;
   factor.cols = n;
-  factor.order =
-      cell == 1 ? rounding_order(moments, outlier_columns) : rounding_order_of_cells(moments, cell);
+  factor.order = cell == 1 ? rounding_order(moments, outlier_columns) : rounding_order_of_cells(moments, cell);
   factor.cell = cell;
   const std::size_t rounded = outlier_columns.size() < n ? n - outlier_columns.size() : n;
   // R = U^-1, whose transpose in reversed order is the inverse of the factor in reversed order.

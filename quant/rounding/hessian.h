@@ -60,8 +60,8 @@ inline constexpr double kLeastDamping = 0.01;
 double damping_for(const Hessian& moments);
 
 /// Adds `damping` times the mean of the diagonal over the rounded columns: `outlier_columns` keep 16 bits, and do not
-/// show how certain the others are. Columns that are rounded together, `cell` of them, are ordered by their mean energy;
-/// `cell` must divide all columns, and there must be no outlier columns if it is not 1.
+/// show how certain the others are. Columns that are rounded together, `cell` of them, are ordered by their mean
+/// energy; `cell` must divide all columns, and there must be no outlier columns if it is not 1.
 InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> outlier_columns, double damping,
                           std::size_t cell = 1);
 

@@ -64,7 +64,8 @@ TEST_CASE("searches find the point with the smallest cost on every target") {
         };
         const auto flipped = [&](std::size_t point) {
           double least = 1e30;
-          for (std::size_t i = 0; i < size; ++i) least = std::min(least, double{products[i]} * points.element(point, i));
+          for (std::size_t i = 0; i < size; ++i)
+            least = std::min(least, double{products[i]} * points.element(point, i));
           return distance(point) + 4 * least;
         };
         check_search(points, distance, [&] { return nearest_point(points.view(), weights.data(), products.data()); });

@@ -65,7 +65,8 @@ LatticeSearch::LatticeSearch(const formats::IqLattice& lattice)
       even_signs_(lattice.even_signs),
       elements_(size_ * count_) {
   for (std::size_t p = 0; p < count_; ++p) {
-    for (std::size_t i = 0; i < size_; ++i) elements_[i * count_ + p] = static_cast<float>(lattice.points[p * size_ + i]);
+    for (std::size_t i = 0; i < size_; ++i)
+      elements_[i * count_ + p] = static_cast<float>(lattice.points[p * size_ + i]);
   }
 }
 

@@ -31,8 +31,9 @@ class LatticeSearch {
   float nearest(const float* values, const float* weights, float scale, Steps& steps) const;
 
   /// Stores steps with a small cost of the errors values[i] - steps[i]; returns that. Starting from the nearest point
-  /// by the metric's diagonal, it alternates between the best point for the signs and the best change of one sign, or of
-  /// two where their number must stay even, until neither helps: on average 1 % above the smallest cost
+  /// by the metric's diagonal, it alternates between the best point for the signs and the best change of one sign, or
+  /// of two where their number must stay even, until neither helps: with strong correlations 3 to 5 % above the
+  /// smallest cost at 2 bits and 1 % at 3, where the nearest point by the diagonal is 35 to 60 % and 12 % above it
   /// (lattice_search_test.cc).
   float nearest_in_metric(const float* values, const CellMetric& metric, Steps& steps) const;
 

@@ -69,8 +69,7 @@ TEST_CASE("blocks of lattices that were read are written back byte for byte") {
       const std::size_t index = begin / row_bytes;
       joined.scales[index] = row.scales[0];
       std::ranges::copy(row.codes, joined.codes.begin() + static_cast<std::ptrdiff_t>(256 * index));
-      std::ranges::copy(row.factors,
-                        joined.factors.begin() + static_cast<std::ptrdiff_t>(row.factors.size() * index));
+      std::ranges::copy(row.factors, joined.factors.begin() + static_cast<std::ptrdiff_t>(row.factors.size() * index));
       all.insert(all.end(), block.begin(), block.end());
     }
     CHECK(all.size() > 2 * info.block_bytes);
