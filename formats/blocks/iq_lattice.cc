@@ -132,7 +132,7 @@ void write_iq_block(const IqLattice& lattice, const QuantizedRow& row, std::size
     const Cell cell = cell_of(lattice, codes + kCellElements * i);
     const unsigned seven_signs = cell.signs & 0x7FU;
     const std::size_t run = i / 4;
-    const auto part = static_cast<unsigned>(i % 4);
+    const std::size_t part = i % 4;
     run_words[run] |= seven_signs << (7 * part);
     switch (lattice.dtype) {
       case DType::kIQ2_XXS:
