@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "formats/blocks/ggml_blocks.h"
@@ -88,8 +89,10 @@ kernels::QuantizedMatrix packed_affine(const CodeMatrix& matrix) {
 
 kernels::QuantizedMatrix packed_blocks(const CodeMatrix& matrix) {
   const DType type = matrix.format.block_type;
-  return {*block_layout(type, matrix.rows, matrix.cols), [&](std::size_t row, kernels::QuantizedRow& dst) {
-            read_quantized_row(type, std::as_bytes(std::span(matrix.codes)).data() + row * matrix.row_bytes(), dst);
+  const std::optional<kernels::CodeLayout> exact = block_layout(type, matrix.rows, matrix.cols);
+  const auto read = exact ? read_quantized_row : round_row;
+  return {exact.value_or(rounded_layout(matrix.rows, matrix.cols)), [&](std::size_t row, kernels::QuantizedRow& dst) {
+            read(type, std::as_bytes(std::span(matrix.codes)).data() + row * matrix.row_bytes(), dst);
           }};
 }
 

@@ -48,7 +48,8 @@ struct CodeMatrix {
   /// Returns a view of a matrix in one of ballast's formats.
   QuantizedView view() const;
 
-  /// Returns the same codes in the layout that kernels multiply.
+  /// Returns the same codes in the layout that kernels multiply. Blocks that have none are rounded to INT8 in groups of
+  /// 32.
   kernels::QuantizedMatrix packed() const;
 
   /// Returns the values, outlier columns included: [rows][cols]. Parallel over rows.

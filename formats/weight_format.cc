@@ -19,9 +19,10 @@ struct PlainFormat {
 };
 constexpr std::array<PlainFormat, 3> kPlain{{{Kind::kF32, "f32"}, {Kind::kF16, "f16"}, {Kind::kBF16, "bf16"}}};
 
-constexpr std::array<DType, 12> kBlockTypes = {DType::kQ2_K, DType::kQ3_K, DType::kIQ4_XS, DType::kIQ4_NL,
-                                               DType::kQ4_0, DType::kQ4_K, DType::kQ4_1,   DType::kQ5_0,
-                                               DType::kQ5_K, DType::kQ5_1, DType::kQ6_K,   DType::kQ8_0};
+constexpr std::array<DType, 17> kBlockTypes = {
+    DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ2_S,  DType::kQ2_K, DType::kIQ3_XXS, DType::kQ3_K,
+    DType::kIQ3_S,   DType::kIQ4_XS, DType::kIQ4_NL, DType::kQ4_0, DType::kQ4_K,    DType::kQ4_1,
+    DType::kQ5_0,    DType::kQ5_K,   DType::kQ5_1,   DType::kQ6_K, DType::kQ8_0};
 
 std::string block_type_name(DType type) {
   std::string name(dtype_info(type).name);
@@ -119,7 +120,8 @@ WeightFormat parse_format(std::string_view name) {
                   codebook_names() +
                   " with -g32, -g64 or -g128 and -s8 after it (nl4-g64-s8), for MLX affine2, 3, 4, 5, 6 or 8 with "
                   "-g32, -g64 or -g128, "
-                  "and for GGUF files q2_k to q6_k, q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, iq4_xs");
+                  "and for GGUF files q2_k to q6_k, q4_0, q4_1, q5_0, q5_1, q8_0, "
+                  "iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s, iq4_nl, iq4_xs");
 }
 
 }  // namespace ballast

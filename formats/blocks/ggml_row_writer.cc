@@ -9,6 +9,7 @@
 #include <span>
 
 #include "formats/blocks/block_tables.h"
+#include "formats/blocks/iq_lattice.h"
 
 namespace ballast::formats {
 namespace {
@@ -180,12 +181,17 @@ void write_iq4_xs(const QuantizedRow& row, std::size_t index, BlockBytes block) 
   put_u16(static_cast<std::uint16_t>(high_bits), block, 2);
 }
 
+template <DType kType>
+void write_lattice(const QuantizedRow& row, std::size_t index, BlockBytes block) {
+  write_iq_block(*find_iq_lattice(kType), row, index, block);
+}
+
 struct BlockWriter {
   DType dtype;
   void (*write)(const QuantizedRow& row, std::size_t index, BlockBytes block);
 };
 
-constexpr std::array<BlockWriter, 12> kWriters{{
+constexpr std::array<BlockWriter, 17> kWriters{{
     {DType::kQ8_0, write_q8_0},
     {DType::kQ4_0, write_q4_0},
     {DType::kQ4_1, write_q4_1},
@@ -198,6 +204,11 @@ constexpr std::array<BlockWriter, 12> kWriters{{
     {DType::kQ6_K, write_q6_k},
     {DType::kIQ4_NL, write_iq4_nl},
     {DType::kIQ4_XS, write_iq4_xs},
+    {DType::kIQ2_XXS, write_lattice<DType::kIQ2_XXS>},
+    {DType::kIQ2_XS, write_lattice<DType::kIQ2_XS>},
+    {DType::kIQ2_S, write_lattice<DType::kIQ2_S>},
+    {DType::kIQ3_XXS, write_lattice<DType::kIQ3_XXS>},
+    {DType::kIQ3_S, write_lattice<DType::kIQ3_S>},
 }};
 
 }  // namespace

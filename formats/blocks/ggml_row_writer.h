@@ -9,8 +9,9 @@
 
 namespace ballast::formats {
 
-/// Writes one row with the layout of its type (block_layout), so that read_quantized_row returns it. Preconditions:
-/// the type is one of writable_block_types(); codes and factors are valid for it.
+/// Writes one row with the layout of its type (written_layout), so that read_quantized_row returns it, or, if the type
+/// has no layout that kernels multiply, decode_ggml_blocks its values. Preconditions: the type is one of
+/// writable_block_types(); codes and factors are valid for it.
 void write_quantized_row(DType dtype, const kernels::QuantizedRow& row, std::byte* blocks);
 
 }  // namespace ballast::formats

@@ -14,6 +14,7 @@
 #include "formats/blocks/block_fields.h"
 #include "formats/blocks/block_tables.h"
 #include "formats/blocks/ggml_blocks.h"
+#include "formats/blocks/iq_lattice.h"
 
 namespace ballast::formats {
 namespace {
@@ -309,6 +310,11 @@ std::optional<CodeLayout> block_layout(DType dtype, std::size_t rows, std::size_
                     .bf16_scales = found->bf16_scales,
                     .bf16_outliers = false,
                     .outlier_columns = {}};
+}
+
+CodeLayout written_layout(DType dtype, std::size_t cols) {
+  const IqLattice* lattice = find_iq_lattice(dtype);
+  return lattice == nullptr ? *block_layout(dtype, 1, cols) : iq_row_layout(*lattice, cols);
 }
 
 bool read_quantized_row(DType dtype, const std::byte* blocks, QuantizedRow& dst) {

@@ -13,6 +13,9 @@ namespace ballast::formats {
 /// Returns the layout that holds a type's blocks exactly; nullopt if there is none. Rows must be whole blocks.
 std::optional<kernels::CodeLayout> block_layout(DType dtype, std::size_t rows, std::size_t cols);
 
+/// Returns the layout of one row that write_quantized_row writes: block_layout, or that of a lattice.
+kernels::CodeLayout written_layout(DType dtype, std::size_t cols);
+
 /// Reads one row. Returns whether its scales and minimums are finite.
 bool read_quantized_row(DType dtype, const std::byte* blocks, kernels::QuantizedRow& dst);
 

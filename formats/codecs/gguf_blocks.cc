@@ -80,11 +80,14 @@ std::uint32_t gguf_file_type(DType dtype) {
     std::uint32_t number;
   };
   // Of K types, those of one type for all matrices, "small" if there are several.
-  constexpr std::array kTypes = {FileType{DType::kF16, 1},   FileType{DType::kQ4_0, 2},    FileType{DType::kQ4_1, 3},
-                                 FileType{DType::kQ8_0, 7},  FileType{DType::kQ5_0, 8},    FileType{DType::kQ5_1, 9},
-                                 FileType{DType::kQ2_K, 10}, FileType{DType::kQ3_K, 11},   FileType{DType::kQ4_K, 14},
-                                 FileType{DType::kQ5_K, 16}, FileType{DType::kQ6_K, 18},   FileType{DType::kIQ4_NL, 25},
-                                 FileType{DType::kBF16, 32}, FileType{DType::kIQ4_XS, 30}, FileType{DType::kF32, 0}};
+  constexpr std::array kTypes = {
+      FileType{DType::kF16, 1},     FileType{DType::kQ4_0, 2},    FileType{DType::kQ4_1, 3},
+      FileType{DType::kQ8_0, 7},    FileType{DType::kQ5_0, 8},    FileType{DType::kQ5_1, 9},
+      FileType{DType::kQ2_K, 10},   FileType{DType::kQ3_K, 11},   FileType{DType::kQ4_K, 14},
+      FileType{DType::kQ5_K, 16},   FileType{DType::kQ6_K, 18},   FileType{DType::kIQ4_NL, 25},
+      FileType{DType::kBF16, 32},   FileType{DType::kIQ4_XS, 30}, FileType{DType::kIQ2_XXS, 19},
+      FileType{DType::kIQ2_XS, 20}, FileType{DType::kIQ2_S, 28},  FileType{DType::kIQ3_XXS, 23},
+      FileType{DType::kIQ3_S, 26},  FileType{DType::kF32, 0}};
   return std::ranges::find(kTypes, dtype, &FileType::dtype)->number;
 }
 

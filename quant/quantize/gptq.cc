@@ -1,11 +1,14 @@
 #include "quant/quantize/gptq.h"
 
 #include <algorithm>
+#include <array>
+#include <cassert>
 #include <cmath>
 #include <optional>
 #include <vector>
 
 #include "quant/rounding/float_product.h"
+#include "quant/rounding/grids/lattice_search.h"
 #include "quant/rounding/rounding.h"
 
 namespace ballast::quant {
@@ -17,6 +20,37 @@ constexpr std::size_t kBlockColumns = 64;
 
 // Number of rows that are copied at once: a vocabulary has too many for one copy.
 constexpr std::size_t kRowsAtOnce = 32768;
+
+const LatticeSearch* lattice_of(const WeightFormat& format) {
+  return format.kind == WeightFormat::Kind::kBlocks ? find_lattice_search(format.block_type) : nullptr;
+}
+
+/// Returns the cost of each cell's errors if all later columns compensate for them as well as they can: with R's block
+/// B of the cell, |e B^-1|^2.
+std::vector<CellMetric> cell_metrics(const InverseCholesky& factor) {
+  assert(factor.cell == kCell);
+  std::vector<CellMetric> metrics(factor.cols / kCell);
+  for (std::size_t cell = 0; cell < metrics.size(); ++cell) {
+    const float* block = factor.upper.data() + cell * kCell * (factor.cols + 1);
+    // Row i of the inverse, which is upper triangular.
+    std::array<double, kCell * kCell> inverse{};
+    for (std::size_t i = 0; i < kCell; ++i) {
+      for (std::size_t k = i; k < kCell; ++k) {
+        double sum = i == k ? 1 : 0;
+        for (std::size_t m = i; m < k; ++m) sum -= inverse[i * kCell + m] * double{block[m * factor.cols + k]};
+        inverse[i * kCell + k] = sum / double{block[k * (factor.cols + 1)]};
+      }
+    }
+    for (std::size_t i = 0; i < kCell; ++i) {
+      for (std::size_t k = 0; k < kCell; ++k) {
+        double sum = 0;
+        for (std::size_t m = std::max(i, k); m < kCell; ++m) sum += inverse[i * kCell + m] * inverse[k * kCell + m];
+        metrics[cell][i * kCell + k] = static_cast<float>(sum);
+      }
+    }
+  }
+  return metrics;
+}
 
 /// Rounds some rows of a matrix; each is rounded separately.
 class Gptq {
@@ -32,6 +66,8 @@ class Gptq {
         values_(rows_ * cols_),
         group_size_(grid_group_size(linear.format, cols_)),
         range_(linear.format),
+        lattice_(lattice_of(linear.format)),
+        metrics_(lattice_ == nullptr ? std::vector<CellMetric>() : cell_metrics(factor)),
         quantized_mask_(quantized_mask(cols_, linear.outlier_columns)) {
     const float* first_row = values.data() + first_ * cols_;
 #pragma omp parallel for
@@ -89,15 +125,32 @@ class Gptq {
     float* row = values_.data() + r * cols_;
     for (std::size_t j = begin; j < end; ++j) {
       const std::size_t c = column(j);
+      if (lattice_ != nullptr && j % kCell == 0) round_cell(r, j);
       const float* upper = factor_.upper.data() + j * cols_;
       const QuantParams& grid = grids_[r].groups[c / group_size_];
       // An outlier column loses almost nothing in 16 bits.
-      const int code = quantized_mask_[c] != 0 ? code_of(row[j], grid, range_) : grid.zero_point;
+      int code = quantized_mask_[c] != 0 ? code_of(row[j], grid, range_) : grid.zero_point;
+      if (lattice_ != nullptr) code = codes_[r * cols_ + c];
       const float rounded = quantized_mask_[c] != 0 ? value_of(code, grid) : row[j];
       codes_[r * cols_ + c] = static_cast<std::uint8_t>(code);
       const float scaled = (row[j] - rounded) / upper[j];
       errors_[r * kBlockColumns + (j - begin)] = -scaled;
       for (std::size_t k = j + 1; k < end; ++k) row[k] -= scaled * upper[k];
+    }
+  }
+
+  /// Chooses the codes of the cell that begins at rank j.
+  void round_cell(std::size_t r, std::size_t j) {
+    const std::size_t c = column(j);
+    const QuantParams& grid = grids_[r].groups[c / group_size_];
+    // With a scale of 0 any point will do.
+    const float inverse = grid.scale > 0 ? 1 / grid.scale : 0;
+    std::array<float, kCell> values;
+    for (std::size_t i = 0; i < kCell; ++i) values[i] = values_[r * cols_ + j + i] * inverse;
+    LatticeSearch::Steps steps;
+    lattice_->nearest_in_metric(values.data(), metrics_[j / kCell], steps);
+    for (std::size_t i = 0; i < kCell; ++i) {
+      codes_[r * cols_ + c + i] = static_cast<std::uint8_t>(static_cast<int>(steps[i]) + grid.zero_point);
     }
   }
 
@@ -124,6 +177,8 @@ class Gptq {
   std::vector<float> values_;  ///< [rows][rank]
   std::size_t group_size_;
   QuantRange range_;
+  const LatticeSearch* lattice_;     ///< null: columns are rounded one after the other
+  std::vector<CellMetric> metrics_;  ///< of the lattice's cells, in the order of ranks
   std::vector<std::uint8_t> quantized_mask_;
   std::vector<RowGrids> grids_;  ///< [rows]
   std::vector<std::uint8_t> codes_;
@@ -132,6 +187,10 @@ class Gptq {
 };
 
 }  // namespace
+
+std::size_t rounding_cell(const WeightFormat& format) {
+  return lattice_of(format) == nullptr ? 1 : kCell;
+}
 
 formats::CodeMatrix round_gptq(const WorkingLinear& linear, const InverseCholesky& factor, const Drift* drift,
                                const std::function<void()>& check_cancelled) {

@@ -40,9 +40,10 @@ void round_readers(WorkingBlock& block, std::span<const std::size_t> readers, co
   std::vector<std::int32_t> factor_columns;
   for (const std::size_t reader : readers) {
     WorkingLinear& linear = block.linears[reader];
-    if (!factor || factor_columns != linear.outlier_columns) {
+    const std::size_t cell = rounding_cell(linear.format);
+    if (!factor || factor->cell != cell || factor_columns != linear.outlier_columns) {
       factor_columns = linear.outlier_columns;
-      factor = factorize(moments, factor_columns, damping_for(moments));
+      factor = factorize(moments, factor_columns, damping_for(moments), cell);
     }
     linear.quantized = round_gptq(linear, *factor, drift, check_cancelled);
   }

@@ -28,7 +28,12 @@ GridFinder::GridFinder(const WeightFormat& format, DType scale_type, GridMethod 
       search_(format, scale_type, method),
       quantized_mask_(columns.quantized_mask.begin(), columns.quantized_mask.end()),
       weights_(column_weights(columns)) {
-  if (format.kind == WeightFormat::Kind::kBlocks) blocks_.emplace(format.block_type, method);
+  if (format.kind != WeightFormat::Kind::kBlocks) return;
+  if (block_type(format.block_type).is_lattice) {
+    lattice_.emplace(format.block_type, method);
+  } else {
+    blocks_.emplace(format.block_type, method);
+  }
 }
 
 void GridFinder::find(std::span<const float> values, RowGrids& grids) {
@@ -43,10 +48,26 @@ void GridFinder::find(std::span<const float> values, RowGrids& grids) {
     groups_.push_back({std::span(values_).subspan(begin, size), std::span(weights_).subspan(begin, size)});
     grids.groups.push_back(search_.best_grid(groups_.back()));
   }
-  if (blocks_) {
+  if (lattice_) {
+    lattice_->store(groups_, grids);
+  } else if (blocks_) {
     blocks_->store(groups_, grids);
   } else if (format_.scale_bits == 8) {
     share_row_scale(grids);
+  }
+}
+
+void GridFinder::nearest_codes(const RowGrids& grids, std::span<std::uint8_t> codes) const {
+  if (lattice_) {
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      lattice_->round(groups_[g], grids.groups[g], codes.data() + g * group_size_);
+    }
+    return;
+  }
+  for (std::size_t c = 0; c < codes.size(); ++c) {
+    const QuantParams& grid = grids.groups[c / group_size_];
+    codes[c] = static_cast<std::uint8_t>(quantized_mask_[c] != 0 ? code_of(values_[c], grid, search_.range())
+                                                                 : grid.zero_point);
   }
 }
 

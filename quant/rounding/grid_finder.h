@@ -14,6 +14,7 @@
 #include "quant/rounding/grids/group_search.h"
 #include "quant/rounding/grids/quant_params.h"
 #include "quant/rounding/scales/block_scales.h"
+#include "quant/rounding/scales/lattice_scales.h"
 #include "quant/rounding/scales/shared_scales.h"
 
 namespace ballast::quant {
@@ -39,6 +40,10 @@ class GridFinder {
   /// result depends on the arguments only.
   void find(std::span<const float> values, RowGrids& grids);
 
+  /// Stores the codes [cols] that are nearest to the values of the row for which `grids` were found last. The code of a
+  /// column that is not quantized is its group's zero.
+  void nearest_codes(const RowGrids& grids, std::span<std::uint8_t> codes) const;
+
  private:
   /// Replaces the scales of groups by products of 8-bit codes and a scale of the row.
   void share_row_scale(RowGrids& grids) const;
@@ -53,6 +58,7 @@ class GridFinder {
   std::size_t group_size_;
   GroupSearch search_;
   std::optional<BlockScales> blocks_;
+  std::optional<LatticeScales> lattice_;
   std::vector<std::uint8_t> quantized_mask_;
   std::vector<float> weights_;         ///< importance, 0 for columns that are not quantized
   std::vector<float> values_;          ///< of the current row, 0 for columns that are not quantized

@@ -1,6 +1,7 @@
 #include "quant/rounding/hessian.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -93,6 +94,21 @@ std::vector<std::int32_t> rounding_order(const Hessian& moments, std::span<const
   return order;
 }
 
+/// Returns the columns in the order of rounding if `cell` neighbours are rounded together.
+std::vector<std::int32_t> rounding_order_of_cells(const Hessian& moments, std::size_t cell) {
+  assert(moments.cols % cell == 0);
+  std::vector<std::size_t> cells(moments.cols / cell);
+  std::iota(cells.begin(), cells.end(), 0);
+  std::vector<double> energies(cells.size());
+  for (std::size_t c = 0; c < moments.cols; ++c) energies[c / cell] += double{moments.values[c * moments.cols + c]};
+  std::ranges::stable_sort(cells, std::ranges::greater{}, [&](std::size_t index) { return energies[index]; });
+  std::vector<std::int32_t> order;
+  for (const std::size_t index : cells) {
+    for (std::size_t i = 0; i < cell; ++i) order.push_back(static_cast<std::int32_t>(index * cell + i));
+  }
+  return order;
+}
+
 /// Mean energy of the first `count` columns of `order`.
 double mean_energy(const Hessian& moments, std::span<const std::int32_t> order, std::size_t count) {
   double sum = 0;
@@ -142,11 +158,14 @@ double damping_for(const Hessian& moments) {
   return std::clamp(static_cast<double>(moments.cols) / static_cast<double>(moments.rows), kLeastDamping, 1.0);
 }
 
-InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> outlier_columns, double damping) {
+InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> outlier_columns, double damping,
+                          std::size_t cell) {
+  assert(cell == 1 || outlier_columns.empty());
   const std::size_t n = moments.cols;
   InverseCholesky factor;
   factor.cols = n;
-  factor.order = rounding_order(moments, outlier_columns);
+  factor.order = cell == 1 ? rounding_order(moments, outlier_columns) : rounding_order_of_cells(moments, cell);
+  factor.cell = cell;
   const std::size_t rounded = outlier_columns.size() < n ? n - outlier_columns.size() : n;
   // R = U^-1, whose transpose in reversed order is the inverse of the factor in reversed order.
   factor.upper = factorize_reversed(moments, factor.order, rounded, damping).inverse_transposed();

@@ -43,6 +43,7 @@ class HessianSum {
 struct InverseCholesky {
   std::size_t cols = 0;
   std::vector<std::int32_t> order;  ///< column of each rank: by falling energy, those that keep 16 bits last
+  std::size_t cell = 1;             ///< so many columns in a row, from a multiple of it on, have ranks in a row
   std::vector<float> upper;         ///< R [rank][rank]; below the diagonal is scratch
 
   /// 1 / R_jj^2 by column: the cost of a unit of squared rounding error in it after the later columns have corrected it
@@ -59,8 +60,10 @@ inline constexpr double kLeastDamping = 0.01;
 double damping_for(const Hessian& moments);
 
 /// Adds `damping` times the mean of the diagonal over the rounded columns: `outlier_columns` keep 16 bits, and do not
-/// show how certain the others are.
-InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> outlier_columns, double damping);
+/// show how certain the others are. Columns that are rounded together, `cell` of them, are ordered by their mean
+/// energy; `cell` must divide all columns, and there must be no outlier columns if it is not 1.
+InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> outlier_columns, double damping,
+                          std::size_t cell = 1);
 
 /// InverseCholesky::importance alone, without outliers; takes half the time.
 std::vector<float> column_importance(const Hessian& moments, double damping);

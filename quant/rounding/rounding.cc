@@ -38,7 +38,7 @@ std::vector<std::uint8_t> codebook_indices(std::span<const std::uint8_t> values,
 void store_blocks(std::span<const std::uint8_t> codes, const RowGrids& grids, std::size_t row,
                   formats::CodeMatrix& matrix) {
   const DType type = matrix.format.block_type;
-  kernels::QuantizedRow stored(*formats::block_layout(type, 1, matrix.cols));
+  kernels::QuantizedRow stored(formats::written_layout(type, matrix.cols));
   stored.codes.assign(codes.begin(), codes.end());
   stored.scales = grids.block_scales;
   stored.minimums = grids.block_minimums;
@@ -116,8 +116,6 @@ formats::CodeMatrix round_to_nearest(std::span<const float> values, std::size_t 
   const DType half_type = options.half_type.value_or(half_type_for(absmax));
   formats::CodeMatrix matrix(rows, cols, format, outlier_columns, half_type);
   const std::vector<std::uint8_t> mask = quantized_mask(cols, outlier_columns);
-  const QuantRange range(format);
-  const std::size_t group_size = grid_group_size(format, cols);
 
 #pragma omp parallel
   {
@@ -128,10 +126,7 @@ formats::CodeMatrix round_to_nearest(std::span<const float> values, std::size_t 
     for (std::size_t r = 0; r < rows; ++r) {
       const std::span<const float> row = values.subspan(r * cols, cols);
       finder.find(row, grids);
-      for (std::size_t c = 0; c < cols; ++c) {
-        const QuantParams& grid = grids.groups[c / group_size];
-        codes[c] = static_cast<std::uint8_t>(mask[c] != 0 ? code_of(row[c], grid, range) : grid.zero_point);
-      }
+      finder.nearest_codes(grids, codes);
       store_row(row, codes, grids, r, matrix);
     }
   }

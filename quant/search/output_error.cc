@@ -94,7 +94,6 @@ std::vector<double> column_errors(const WeightRowSample& sample, const WeightFor
                                   std::span<const float> importance) {
   const std::size_t rows = sample.rows;
   const std::size_t cols = sample.cols;
-  const QuantRange range(format);
   const std::size_t group_size = grid_group_size(format, cols);
   const std::vector<std::uint8_t> quantized_mask(cols, 1);
   std::vector<float> squares(sample.values.size());
@@ -103,13 +102,15 @@ std::vector<double> column_errors(const WeightRowSample& sample, const WeightFor
     GridFinder finder(format, sample.scale_type, GridMethod::kSearch,
                       {.quantized_mask = quantized_mask, .importance = importance});
     RowGrids grids;
+    std::vector<std::uint8_t> codes(cols);
 #pragma omp for
     for (std::size_t i = 0; i < rows; ++i) {
       const std::span<const float> row = std::span(sample.values).subspan(i * cols, cols);
       finder.find(row, grids);
+      finder.nearest_codes(grids, codes);
       for (std::size_t c = 0; c < cols; ++c) {
         const QuantParams& grid = grids.groups[c / group_size];
-        const float difference = row[c] - value_of(code_of(row[c], grid, range), grid);
+        const float difference = row[c] - value_of(codes[c], grid);
         squares[i * cols + c] = difference * difference;
       }
     }

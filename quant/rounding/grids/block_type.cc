@@ -1,6 +1,7 @@
 #include "quant/rounding/grids/block_type.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 
 #include "formats/blocks/block_tables.h"
@@ -15,7 +16,31 @@ constexpr NearestCodes kNearestIq4(formats::kIq4Values, kMiddle);
 constexpr int kLowestIq4 = kMiddle + formats::kIq4Values.front();
 constexpr int kHighestIq4 = kMiddle + formats::kIq4Values.back();
 
-constexpr std::array<BlockType, 12> kBlockTypes{{
+// The values that single elements of lattices can have, of either sign.
+constexpr std::array<std::int8_t, 6> kIq2Steps = {-43, -25, -8, 8, 25, 43};
+constexpr std::array<std::int8_t, 16> kIq3XxsSteps = {-62, -52, -44, -36, -28, -20, -12, -4,
+                                                      4,   12,  20,  28,  36,  44,  52,  62};
+constexpr std::array<std::int8_t, 16> kIq3SSteps = {-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15};
+constexpr int kMiddleIq3S = 16;
+constexpr NearestCodes kNearestIq2(kIq2Steps, kMiddle);
+constexpr NearestCodes kNearestIq3Xxs(kIq3XxsSteps, kMiddle);
+constexpr NearestCodes kNearestIq3S(kIq3SSteps, kMiddleIq3S);
+
+constexpr BlockType lattice(DType dtype, std::size_t group_size, int zero_point, int largest,
+                            const NearestCodes& nearest) {
+  return {.dtype = dtype,
+          .qmin = zero_point - largest,
+          .qmax = zero_point + largest,
+          .zero_point = zero_point,
+          .group_size = group_size,
+          .groups_of_scale = 256 / group_size,
+          .factor_low = 1,
+          .factor_high = 31,
+          .nearest = &nearest,
+          .is_lattice = true};
+}
+
+constexpr std::array<BlockType, 17> kBlockTypes{{
     {.dtype = DType::kQ8_0, .qmin = 1, .qmax = 255, .zero_point = 128},
     {.dtype = DType::kQ4_0, .qmax = 15, .zero_point = 8},
     {.dtype = DType::kQ4_1, .qmax = 15, .has_minimums = true},
@@ -64,6 +89,11 @@ constexpr std::array<BlockType, 12> kBlockTypes{{
      .factor_low = -32,
      .factor_high = 31,
      .nearest = &kNearestIq4},
+    lattice(DType::kIQ2_XXS, 32, kMiddle, kIq2Steps.back(), kNearestIq2),
+    lattice(DType::kIQ2_XS, 16, kMiddle, kIq2Steps.back(), kNearestIq2),
+    lattice(DType::kIQ2_S, 16, kMiddle, kIq2Steps.back(), kNearestIq2),
+    lattice(DType::kIQ3_XXS, 32, kMiddle, kIq3XxsSteps.back(), kNearestIq3Xxs),
+    lattice(DType::kIQ3_S, 32, kMiddleIq3S, kIq3SSteps.back(), kNearestIq3S),
 }};
 
 }  // namespace

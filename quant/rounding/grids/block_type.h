@@ -11,7 +11,7 @@
 namespace ballast::quant {
 
 /// Values are (code - zero_point) * scale - minimum; a group of columns shares both. Each is an F16 of the group, or an
-/// F16 that groups_of_scale groups share times an integer of the group.
+/// F16 that groups_of_scale groups share times an integer of the group. The scales of lattices are odd multiples.
 struct BlockType {
   DType dtype = DType::kQ8_0;
   int qmin = 0;
@@ -24,6 +24,7 @@ struct BlockType {
   int factor_high = 0;
   int minimum_factor_high = 0;
   const NearestCodes* nearest = nullptr;  ///< as in QuantRange
+  bool is_lattice = false;                ///< not all combinations of codes exist, see lattice_search.h
 };
 
 /// Precondition: one of writable_block_types().

@@ -15,9 +15,15 @@
 namespace ballast::formats {
 namespace {
 
+/// Returns whether read_quantized_row reads a type.
+bool has_layout(DType type) {
+  return block_layout(type, 1, dtype_info(type).block_elements).has_value();
+}
+
 TEST_CASE("blocks that were read are written back byte for byte") {
   const files::SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
   for (const DType type : writable_block_types()) {
+    if (!has_layout(type)) continue;
     const DTypeInfo& info = dtype_info(type);
     CAPTURE(info.name);
     const TensorView& rows = golden.tensor(std::string(info.name));
@@ -39,6 +45,7 @@ TEST_CASE("blocks that were read are written back byte for byte") {
 TEST_CASE("rows of several blocks are written block by block") {
   const files::SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
   for (const DType dtype : writable_block_types()) {
+    if (!has_layout(dtype)) continue;
     const DTypeInfo& info = dtype_info(dtype);
     CAPTURE(info.name);
     const TensorView& stored = golden.tensor(std::string(info.name));

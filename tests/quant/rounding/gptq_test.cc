@@ -103,6 +103,29 @@ TEST_CASE("moments are the sums of products of the inputs") {
   }
 }
 
+TEST_CASE("a factor for cells keeps their columns together, cells with more energy first") {
+  constexpr std::size_t kCols = 64;
+  constexpr std::size_t kCell = 8;
+  const Hessian moments = moments_of(correlated_inputs(kCols, 3), kCols);
+  const InverseCholesky factor = factorize(moments, {}, 0.01, kCell);
+  CHECK(factor.cell == kCell);
+  const auto energy = [&](std::size_t rank) {
+    const auto c = static_cast<std::size_t>(factor.order[rank]);
+    return moments.values[c * (kCols + 1)];
+  };
+  double last = 1e30;
+  for (std::size_t rank = 0; rank < kCols; rank += kCell) {
+    double sum = 0;
+    CHECK(factor.order[rank] % std::int32_t{kCell} == 0);
+    for (std::size_t i = 0; i < kCell; ++i) {
+      CHECK(factor.order[rank + i] == factor.order[rank] + static_cast<std::int32_t>(i));
+      sum += double{energy(rank + i)};
+    }
+    CHECK(sum <= last);
+    last = sum;
+  }
+}
+
 TEST_CASE("a factor inverts the damped moments in its order, kept columns last") {
   constexpr std::size_t kCols = 40;
   const Hessian moments = moments_of(correlated_inputs(kCols, 3), kCols);
@@ -137,7 +160,7 @@ void check_against_nearest(const WeightFormat& format, std::size_t cols) {
   CAPTURE(cols);
   const std::vector<float> inputs = correlated_inputs(cols, 11);
   const WorkingLinear linear = random_linear(23, cols, format);
-  const InverseCholesky factor = factorize(moments_of(inputs, cols), {}, 0.01);
+  const InverseCholesky factor = factorize(moments_of(inputs, cols), {}, 0.01, rounding_cell(format));
   const double nearest =
       output_error(linear,
                    round_to_nearest(linear.values, linear.rows, cols, linear.format, {}, linear.absmax,

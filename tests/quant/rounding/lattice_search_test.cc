@@ -1,0 +1,188 @@
+#include "quant/rounding/grids/lattice_search.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace ballast::quant {
+namespace {
+
+constexpr DType kLatticeTypes[] = {DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S};
+
+using Steps = LatticeSearch::Steps;
+
+/// All points of one part of a cell with all signs.
+std::vector<std::vector<double>> signed_points(const formats::IqLattice& lattice) {
+  const std::size_t size = lattice.point_elements;
+  std::vector<std::vector<double>> points;
+  for (std::size_t p = 0; p < lattice.point_count(); ++p) {
+    for (unsigned signs = 0; signs < (1U << size); ++signs) {
+      std::vector<double> point(size);
+      for (std::size_t i = 0; i < size; ++i) {
+        const int step = lattice.points[p * size + i];
+        point[i] = ((signs >> i) & 1U) != 0 ? -step : step;
+      }
+      points.push_back(point);
+    }
+  }
+  return points;
+}
+
+bool has_odd_signs(const std::vector<double>& point) {
+  return std::ranges::count_if(point, [](double step) { return step < 0; }) % 2 != 0;
+}
+
+/// Returns whether the steps are a point that the type can store.
+bool is_point(const formats::IqLattice& lattice, const Steps& steps) {
+  const std::size_t size = lattice.point_elements;
+  for (std::size_t begin = 0; begin < kCell; begin += size) {
+    bool found = false;
+    for (std::size_t p = 0; p < lattice.point_count() && !found; ++p) {
+      found = true;
+      for (std::size_t i = 0; i < size; ++i) {
+        found = found && std::abs(steps[begin + i]) == static_cast<float>(lattice.points[p * size + i]);
+      }
+    }
+    if (!found) return false;
+  }
+  return !lattice.even_signs || std::ranges::count_if(steps, [](float step) { return step < 0; }) % 2 == 0;
+}
+
+/// Returns the smallest cost of all points, with a metric that is diagonal between the parts of a cell.
+double least_cost(const formats::IqLattice& lattice, const float* values, const CellMetric& metric) {
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  const std::size_t size = lattice.point_elements;
+  const auto points = signed_points(lattice);
+  double even = 0;  // the smallest cost of the parts so far with an even number of negative steps
+  double odd = kNone;
+  for (std::size_t begin = 0; begin < kCell; begin += size) {
+    double part_even = kNone;
+    double part_odd = kNone;
+    for (const std::vector<double>& point : points) {
+      double cost = 0;
+      for (std::size_t i = 0; i < size; ++i) {
+        for (std::size_t k = 0; k < size; ++k) {
+          cost += (double{values[begin + i]} - point[i]) * double{metric[(begin + i) * kCell + begin + k]} *
+                  (double{values[begin + k]} - point[k]);
+        }
+      }
+      double& least = has_odd_signs(point) ? part_odd : part_even;
+      least = std::min(least, cost);
+    }
+    const double next_even = std::min(even + part_even, odd + part_odd);
+    odd = std::min(even + part_odd, odd + part_even);
+    even = next_even;
+  }
+  return lattice.even_signs ? even : std::min(even, odd);
+}
+
+/// Returns normal values of about the size of a lattice's steps.
+std::vector<float> values_for(const formats::IqLattice& lattice, std::mt19937& random) {
+  const float size = 0.5F * static_cast<float>(std::ranges::max(lattice.points));
+  std::normal_distribution<float> normal(0, size);
+  std::vector<float> values(kCell);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+TEST_CASE("the nearest point by weights is exactly that of all points and signs") {
+  std::mt19937 random(3);
+  for (const DType type : kLatticeTypes) {
+    CAPTURE(dtype_info(type).name);
+    const formats::IqLattice& lattice = *formats::find_iq_lattice(type);
+    for (int i = 0; i < 30; ++i) {
+      const std::vector<float> values = values_for(lattice, random);
+      CellMetric metric{};
+      std::vector<float> weights(kCell);
+      for (std::size_t c = 0; c < kCell; ++c) {
+        weights[c] = std::exp2(static_cast<float>(random() % 4));
+        metric[c * (kCell + 1)] = weights[c];
+      }
+      Steps steps;
+      const float cost = find_lattice_search(type)->nearest(values.data(), weights.data(), 1, steps);
+      CHECK(is_point(lattice, steps));
+      CHECK(double{cost} == doctest::Approx(least_cost(lattice, values.data(), metric)).epsilon(1e-4));
+      // A power of two only changes the unit.
+      std::vector<float> smaller = values;
+      for (float& value : smaller) value *= 0.125F;
+      Steps same;
+      CHECK(find_lattice_search(type)->nearest(smaller.data(), weights.data(), 0.125F, same) == cost / 64);
+      CHECK(same == steps);
+    }
+  }
+}
+
+TEST_CASE("a point in a metric costs its errors, and little more than the best of all points and signs") {
+  for (const DType type : kLatticeTypes) {
+    CAPTURE(dtype_info(type).name);
+    const formats::IqLattice& lattice = *formats::find_iq_lattice(type);
+    std::mt19937 random(4);
+    std::normal_distribution<float> normal;
+    double sum = 0;
+    double least = 0;
+    double diagonal = 0;
+    for (int i = 0; i < 60; ++i) {
+      const std::vector<float> values = values_for(lattice, random);
+      // Correlations of up to about a half, between the parts of a cell as well if the best point can still be found.
+      CellMetric metric{};
+      for (std::size_t factor = 0; factor < 3; ++factor) {
+        std::vector<float> direction(kCell);
+        for (float& value : direction) value = 0.5F * normal(random);
+        for (std::size_t r = 0; r < kCell; ++r) {
+          for (std::size_t c = 0; c < kCell; ++c) {
+            const bool together = r / lattice.point_elements == c / lattice.point_elements;
+            if (together) metric[r * kCell + c] += direction[r] * direction[c];
+          }
+        }
+      }
+      for (std::size_t c = 0; c < kCell; ++c) metric[c * (kCell + 1)] += 0.5F;
+      Steps steps;
+      const float cost = find_lattice_search(type)->nearest_in_metric(values.data(), metric, steps);
+      REQUIRE(is_point(lattice, steps));
+      const auto cost_of = [&](const Steps& chosen) {
+        double expected = 0;
+        for (std::size_t r = 0; r < kCell; ++r) {
+          for (std::size_t c = 0; c < kCell; ++c) {
+            expected += (double{values[r]} - double{chosen[r]}) * double{metric[r * kCell + c]} *
+                        (double{values[c]} - double{chosen[c]});
+          }
+        }
+        return expected;
+      };
+      CHECK(double{cost} == doctest::Approx(cost_of(steps)).epsilon(1e-4));
+      std::vector<float> weights(kCell);
+      for (std::size_t c = 0; c < kCell; ++c) weights[c] = metric[c * (kCell + 1)];
+      Steps by_weights;
+      find_lattice_search(type)->nearest(values.data(), weights.data(), 1, by_weights);
+      sum += double{cost};
+      least += least_cost(lattice, values.data(), metric);
+      diagonal += cost_of(by_weights);
+    }
+    CHECK(sum >= least * (1 - 1e-5));
+    CHECK(sum <= 1.05 * least);
+    CHECK(sum < diagonal);
+  }
+}
+
+TEST_CASE("values of 0 and far outside have points") {
+  for (const DType type : kLatticeTypes) {
+    const formats::IqLattice& lattice = *formats::find_iq_lattice(type);
+    CellMetric metric{};
+    for (std::size_t c = 0; c < kCell; ++c) metric[c * (kCell + 1)] = 1;
+    for (const float value : {0.0F, -0.0F, 1e6F, -1e6F}) {
+      std::vector<float> values(kCell, 1.0F);
+      values[3] = value;
+      Steps steps;
+      find_lattice_search(type)->nearest_in_metric(values.data(), metric, steps);
+      CHECK(is_point(lattice, steps));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ballast::quant
