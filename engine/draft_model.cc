@@ -53,8 +53,9 @@ bool DraftModel::prepare(Text& text, std::size_t piece) const {
   text.drafted.clear();
   const bool rolls = options_.window > 0;
   if (!rolls && text.tokens.size() + text.count > loaded_.model.context_length()) return false;
-  if (!*text.sequence) text.sequence->emplace(*root_, std::vector<int>());
-  Sequence& sequence = **text.sequence;
+  std::optional<Sequence>& own = text.state->sequence;
+  if (!own) own.emplace(*root_, std::vector<int>());
+  Sequence& sequence = *own;
   sequence.replace(text.tokens);
   const auto unknown = [&](int id) { return static_cast<std::size_t>(id) >= loaded_.model.spec().vocab_size; };
   if (std::ranges::any_of(sequence.pending().ids(), unknown)) {
@@ -77,9 +78,10 @@ void DraftModel::continue_texts(std::span<Text> texts, std::size_t piece) {
   for (Text& text : texts) {
     const bool drafts = prepare(text, piece);
     if (drafts) drafting_.push_back(&text);
-    if (!*text.sequence || (*text.sequence)->pending().ids().empty()) continue;
-    has_prompt = has_prompt || (*text.sequence)->pending().size() > kMostPending;
-    batch_.push_back(&**text.sequence);
+    std::optional<Sequence>& sequence = text.state->sequence;
+    if (!sequence || sequence->pending().ids().empty()) continue;
+    has_prompt = has_prompt || sequence->pending().size() > kMostPending;
+    batch_.push_back(&*sequence);
   }
   const kernels::Clock::time_point start = kernels::Clock::now();
   std::size_t drafted = 0;
@@ -87,7 +89,7 @@ void DraftModel::continue_texts(std::span<Text> texts, std::size_t piece) {
     loaded_.engine.step(batch_);
     batch_.clear();
     for (Text* text : drafting_) {
-      Sequence& sequence = **text->sequence;
+      Sequence& sequence = *text->state->sequence;
       text->drafted.push_back(static_cast<int>(kernels::argmax(sequence.logits().data(), vocab_size_)));
       ++drafted;
       if (text->drafted.size() == text->count) continue;

@@ -88,11 +88,33 @@ void Engine::forward() {
   batch_.clear();
   for (Sequence* sequence : sequences_) {
     const model::TokenSpan tokens = sequence->pending();
-    batch_.push_back(
-        {.tokens = tokens, .state = &sequence->state_, .wanted = std::min(sequence->wanted_, tokens.size())});
-    make_room(kept_rows(*sequence, batch_.back().wanted) * model_.spec().vocab_size, sequence->logits_);
+    batch_.push_back({.tokens = tokens,
+                      .state = &sequence->state_,
+                      .wanted = std::min(std::max(sequence->wanted_, sequence->hidden_limit_), tokens.size())});
+    const std::size_t wanted = std::min(sequence->wanted_, tokens.size());
+    make_room(kept_rows(*sequence, wanted) * model_.spec().vocab_size, sequence->logits_);
   }
-  kernels::with_team([&] { write_outputs(model_.forward(batch_, workspace_)); });
+  kernels::with_team([&] { write_outputs(keep_hidden(model_.forward(batch_, workspace_))); });
+}
+
+/// Gives the sequences the outputs that they keep, and leaves in the batch those that they want. Returns the rows of
+/// these.
+std::span<const float> Engine::keep_hidden(std::span<const float> hidden) {
+  if (std::ranges::all_of(sequences_, [](const Sequence* sequence) { return sequence->hidden_limit_ == 0; })) {
+    return hidden;
+  }
+  const std::size_t size = model_.spec().hidden_size;
+  wanted_hidden_.clear();
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    const std::size_t count = batch_[i].wanted;
+    const std::span<const float> rows = hidden.first(count * size);
+    hidden = hidden.subspan(rows.size());
+    if (sequences_[i]->hidden_limit_ > 0 && count > 0) sequences_[i]->add_hidden(rows, count);
+    batch_[i].wanted = std::min(sequences_[i]->wanted_, count);
+    const std::span<const float> wanted = rows.last(batch_[i].wanted * size);
+    wanted_hidden_.insert(wanted_hidden_.end(), wanted.begin(), wanted.end());
+  }
+  return wanted_hidden_;
 }
 
 /// Passes the wanted outputs to the sequences: neighbours that want the same kind are computed together.

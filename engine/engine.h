@@ -43,6 +43,7 @@ class Engine {
   void run(std::span<Call* const> calls);
   void forward();
   static std::size_t kept_rows(const Sequence& sequence, std::size_t wanted);
+  std::span<const float> keep_hidden(std::span<const float> hidden);
   void write_outputs(std::span<const float> hidden);
   void write_logits(std::span<const float> hidden, std::size_t first, std::size_t end);
   void write_hidden(std::span<const float> hidden, std::size_t first, std::size_t end);
@@ -61,6 +62,7 @@ class Engine {
   std::vector<model::SequenceTokens> batch_;
   model::Workspace workspace_;
   std::vector<float> logits_;
+  std::vector<float> wanted_hidden_;   ///< rows that are wanted, where sequences keep others, too
   std::vector<std::size_t> row_ends_;  ///< of neighbours that want hidden values
 };
 

@@ -74,11 +74,12 @@ void Generation::tell_step(const GenerateStep& step) {
 void Generation::find_draft() {
   const std::size_t left = limit_ - result_.tokens.size();
   const DraftedText text = {.drafts = &drafts_,
-                            .sequence = &draft_sequence_,
+                            .state = &draft_state_,
+                            .sequence = &sequence_,
                             .tokens = sequence_.ids(),
                             .forced = output_.forced_tokens(),
                             .limit = left - 1};  // the last token needs no step of its own
-  speculation_->draft({&text, 1}, 1);
+  speculation_->draft({&text, 1}, sequence_.pending().size());
   drafts_.cut(output_.count_allowed(drafts_.draft()));
 }
 
@@ -86,12 +87,13 @@ void Generation::step() {
   sequence_.append(result_.tokens.back().id);
   if (speculation_ != nullptr) find_draft();
   const std::span<const int> draft = drafts_.draft();
-  sequence_.append(draft);
   sequence_.want(draft.size() + 1);
   if (speculation_ == nullptr) return engine_.step(sequence_);
   const kernels::Clock::time_point start = kernels::Clock::now();
+  sequence_.append_draft(draft);
+  const std::size_t rows = sequence_.pending().size();
   engine_.step(sequence_);
-  speculation_->measure_step(draft.size() + 1, kernels::seconds_since(start));
+  speculation_->measure_step(rows, kernels::seconds_since(start));
 }
 
 }  // namespace ballast::engine

@@ -3,7 +3,6 @@
 #define BALLAST_ENGINE_GENERATION_H_
 
 #include <cstddef>
-#include <optional>
 #include <span>
 
 #include "ballast/generate.h"
@@ -17,16 +16,15 @@ namespace ballast::engine {
 /// Generates one text from a sequence until it ends.
 class Generation {
  public:
-  /// The sequence's prompt has run; speculation may be null, draft_sequence is the draft model's. Writes text,
+  /// The sequence's prompt has run; speculation may be null, draft_state is its drafter's. Writes text,
   /// thinking, tokens, finish and the counts of drafts to `result`, at most `limit` tokens.
   Generation(Engine& engine, Sequence& sequence, OutputProcessor& output, Speculation* speculation,
-             std::optional<Sequence>& draft_sequence, std::size_t limit, const OnGenerateStep& on_step,
-             GenerateResult& result)
+             DraftState& draft_state, std::size_t limit, const OnGenerateStep& on_step, GenerateResult& result)
       : engine_(engine),
         sequence_(sequence),
         output_(output),
         speculation_(speculation),
-        draft_sequence_(draft_sequence),
+        draft_state_(draft_state),
         drafts_(speculation == nullptr ? 0 : speculation->most_tokens()),
         limit_(limit),
         on_step_(on_step),
@@ -51,7 +49,7 @@ class Generation {
   Sequence& sequence_;
   OutputProcessor& output_;
   Speculation* speculation_;
-  std::optional<Sequence>& draft_sequence_;
+  DraftState& draft_state_;
   TextDrafts drafts_;  ///< with the draft tokens that the last step ran
   std::size_t limit_;
   const OnGenerateStep& on_step_;

@@ -7,6 +7,7 @@
 #include "ballast/generate.h"
 #include "engine/draft_model.h"
 #include "engine/generation.h"
+#include "engine/head_drafter.h"
 #include "engine/model_state.h"
 #include "engine/output_processor.h"
 #include "engine/prompt_scorer.h"
@@ -74,9 +75,18 @@ struct Generator::State {
     draft = model;
   }
 
-  void use_draft_cache(const CacheOptions& options) {
-    if (draft_model->cache() != options) draft_sequence.reset();
-    draft_model->use_cache(options);
+  /// Returns what computes drafts for a text; null: nothing does.
+  engine::Drafter* drafter_for(engine::Sequence& text, const CacheOptions& options) {
+    if (draft_model) {
+      if (draft_model->cache() != options) draft_state.reset();
+      draft_model->use_cache(options);
+      return &*draft_model;
+    }
+    if (shared->model.draft_head() == nullptr) return nullptr;
+    if (!head_drafter) head_drafter.emplace(shared->model);
+    draft_state.reset();
+    text.keep_hidden(engine::HeadDrafter::kKeptTokens);
+    return &*head_drafter;
   }
 
   // The cache keeps the common beginning with the new context: a chat does not read its history again.
@@ -106,18 +116,18 @@ struct Generator::State {
     own.reserve(std::min(limit, kPage) + options.draft_tokens);
     own.want(1);
     std::optional<engine::Speculation> speculation;
-    if (options.draft_tokens > 0 && own.can_cut_back()) {
-      if (draft_model) use_draft_cache(options.cache);
+    own.keep_hidden(0);
+    if (options.draft_tokens > 0) {
       own.reserve_logits((1 + options.draft_tokens) * shared->model.spec().vocab_size);
-      speculation.emplace(options.draft_tokens, draft_model ? &*draft_model : nullptr);
+      speculation.emplace(options.draft_tokens, drafter_for(own, options.cache));
     }
 
     Clock::time_point start = Clock::now();
     shared->engine.step(own);
     result.prompt_seconds = seconds_since(start);
     start = Clock::now();
-    engine::Generation(shared->engine, own, output, speculation ? &*speculation : nullptr, draft_sequence, limit,
-                       on_step, result)
+    engine::Generation(shared->engine, own, output, speculation ? &*speculation : nullptr, draft_state, limit, on_step,
+                       result)
         .run();
     result.seconds = seconds_since(start);
     return result;
@@ -158,7 +168,8 @@ struct Generator::State {
   std::optional<engine::Sequence> sequence;
   std::shared_ptr<const Model::State> draft;  ///< null: none
   std::optional<engine::DraftModel> draft_model;
-  std::optional<engine::Sequence> draft_sequence;  ///< the draft model's
+  std::optional<engine::HeadDrafter> head_drafter;
+  engine::DraftState draft_state;
 };
 
 Generator::Generator(const Model& model) : state_(std::make_unique<State>(model.state_)) {}

@@ -3,6 +3,7 @@
 #define BALLAST_ENGINE_SEQUENCE_H_
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -61,11 +62,34 @@ class Sequence {
   /// the same address.
   void replace(const model::TokenSpan& tokens);
 
-  /// Removes the tokens after the first `count`, which may have run. Precondition: can_cut_back().
+  /// Adds tokens that cut_back() may remove after the next step.
+  void append_draft(std::span<const int> draft);
+
+  /// Removes the tokens after the first `count`, which may have run. If layers have a recurrent state, they must be
+  /// from the last append_draft(), and the tokens of their step that are left become pending again: the state is that
+  /// from before the step.
   void cut_back(std::size_t count);
 
-  /// Returns whether tokens that have run can be removed.
-  bool can_cut_back() const { return state_.has_no_recurrent_state(); }
+  /// Return the memory of the state from before the last append_draft() and of kept outputs, and free it. The next
+  /// cut_back() must not need that state.
+  std::size_t draft_bytes() const { return mark_bytes() + hidden_.capacity() * sizeof(float); }
+  void release_draft();
+
+  /// Returns the memory of that state alone.
+  std::size_t mark_bytes() const { return before_draft_ ? state_.mixer_bytes() : 0; }
+
+  /// Keeps outputs of the last block for the last tokens that ran, `rows` or up to twice as many, for a draft head. 0:
+  /// none.
+  void keep_hidden(std::size_t rows) { hidden_limit_ = rows; }
+
+  /// Returns the kept outputs, [hidden_end() - hidden_begin()][hidden_size], and their tokens. cut_back() leaves those
+  /// of tokens that become pending again.
+  std::span<const float> hidden() const { return hidden_; }
+  std::size_t hidden_begin() const { return hidden_begin_; }
+  std::size_t hidden_end() const { return hidden_end_; }
+
+  /// Drops the outputs for the tokens before `token`.
+  void drop_hidden(std::size_t token);
 
   /// Reserves room, so that appending tokens needs no allocation.
   void reserve(std::size_t tokens) { ids_.reserve(ids_.size() + tokens); }
@@ -103,6 +127,9 @@ class Sequence {
  private:
   friend class Engine;
 
+  void add_hidden(std::span<const float> rows, std::size_t count);
+  void cut_hidden(std::size_t end);
+
   CacheOptions options_;
   model::SequenceState state_;
   std::vector<int> ids_;
@@ -111,6 +138,11 @@ class Sequence {
   LogitsReader* reader_ = nullptr;
   HiddenReader* hidden_reader_ = nullptr;
   std::vector<float> logits_;
+  std::optional<model::SequenceState::Snapshot> before_draft_;
+  std::size_t hidden_limit_ = 0;
+  std::size_t hidden_begin_ = 0;
+  std::size_t hidden_end_ = 0;
+  std::vector<float> hidden_;
 };
 
 }  // namespace ballast::engine

@@ -14,8 +14,7 @@ void check_draft_tokens(std::size_t most_tokens) {
               "are " + std::to_string(most_tokens) + ", must be at most " + std::to_string(kMostTokens));
 }
 
-Speculation::Speculation(std::size_t most_tokens, DraftModel* draft_model)
-    : most_tokens_(most_tokens), draft_model_(draft_model) {
+Speculation::Speculation(std::size_t most_tokens, Drafter* drafter) : most_tokens_(most_tokens), drafter_(drafter) {
   chooser_.reserve(most_tokens);
   offers_.reserve(1);
   undrafted_.reserve(1);
@@ -37,15 +36,15 @@ void Speculation::draft(std::span<const DraftedText> texts, std::size_t rows) {
     rows += offers_[i].count;
     if (offers_[i].count == 0 && texts[i].limit > 0) undrafted_.push_back(texts[i]);
   }
-  if (draft_model_ != nullptr && !undrafted_.empty()) ask_draft_model(undrafted_, rows);
+  if (drafter_ != nullptr && !undrafted_.empty()) ask_drafter(undrafted_, rows);
 }
 
-void Speculation::ask_draft_model(std::span<const DraftedText> texts, std::size_t rows) {
-  constexpr std::size_t kPiece = 512;  // tokens of a prompt that the draft model reads before a step
+void Speculation::ask_drafter(std::span<const DraftedText> texts, std::size_t rows) {
+  constexpr std::size_t kPiece = 512;  // tokens of a prompt that the drafter reads before a step
   offers_.clear();
   for (const DraftedText& text : texts) {
     text.drafts->offer_modelled(text.limit);
-    offers_.push_back({.acceptance = text.drafts->acceptance(), .seconds = draft_model_->token_seconds()});
+    offers_.push_back({.acceptance = text.drafts->acceptance(), .seconds = drafter_->token_seconds()});
   }
   chooser_.choose(offers_, rows, times_);
   modelled_.clear();
@@ -53,12 +52,15 @@ void Speculation::ask_draft_model(std::span<const DraftedText> texts, std::size_
     if (offers_[i].count == 0) {
       texts[i].drafts->skip_modelled();
     } else {
-      modelled_.push_back(
-          {.sequence = texts[i].sequence, .tokens = texts[i].tokens, .count = offers_[i].count, .drafted = {}});
+      modelled_.push_back({.state = texts[i].state,
+                           .sequence = texts[i].sequence,
+                           .tokens = texts[i].tokens,
+                           .count = offers_[i].count,
+                           .drafted = {}});
     }
   }
   if (modelled_.empty()) return;
-  draft_model_->continue_texts(modelled_, std::max<std::size_t>(1, kPiece / modelled_.size()));
+  drafter_->continue_texts(modelled_, std::max<std::size_t>(1, kPiece / modelled_.size()));
   std::size_t next = 0;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     if (offers_[i].count > 0) texts[i].drafts->take_modelled(modelled_[next++].drafted);

@@ -3,12 +3,11 @@
 #define BALLAST_ENGINE_SPECULATION_H_
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "engine/draft_counts.h"
-#include "engine/draft_model.h"
+#include "engine/drafter.h"
 #include "engine/sequence.h"
 #include "engine/step_times.h"
 #include "engine/text_drafts.h"
@@ -20,20 +19,21 @@ void check_draft_tokens(std::size_t most_tokens);
 
 /// A text whose next step may run a draft.
 struct DraftedText {
-  TextDrafts* drafts = nullptr;                 ///< gets the draft
-  std::optional<Sequence>* sequence = nullptr;  ///< the draft model's, see DraftModel::Text
-  std::span<const int> tokens{};                ///< all so far
-  std::span<const int> forced{};                ///< tokens that a constraint leaves no choice about
-  std::size_t limit = 0;                        ///< most tokens of the draft
+  TextDrafts* drafts = nullptr;   ///< gets the draft
+  DraftState* state = nullptr;    ///< the drafter's
+  Sequence* sequence = nullptr;   ///< the model's, see Drafter::Text
+  std::span<const int> tokens{};  ///< all so far
+  std::span<const int> forced{};  ///< tokens that a constraint leaves no choice about
+  std::size_t limit = 0;          ///< most tokens of the draft
 };
 
-/// Drafts for the texts of a model, from what they repeat, from their constraints, or by a draft model, as long as that
-/// is faster. The texts remain the model's: drafts only choose which tokens its next step runs in addition. Belongs to
+/// Drafts for the texts of a model, from what they repeat, from their constraints, or by a drafter, as long as that is
+/// faster. The texts remain the model's: drafts only choose which tokens its next step runs in addition. Belongs to
 /// one thread at a time.
 class Speculation {
  public:
-  /// Drafts at most `most_tokens` for a text; draft_model may be null. Precondition: check_draft_tokens(most_tokens).
-  Speculation(std::size_t most_tokens, DraftModel* draft_model);
+  /// Drafts at most `most_tokens` for a text; the drafter may be null. Precondition: check_draft_tokens(most_tokens).
+  Speculation(std::size_t most_tokens, Drafter* drafter);
 
   std::size_t most_tokens() const { return most_tokens_; }
 
@@ -45,17 +45,17 @@ class Speculation {
   void measure_step(std::size_t rows, double seconds) { times_.measure(rows, seconds); }
 
  private:
-  void ask_draft_model(std::span<const DraftedText> texts, std::size_t rows);
+  void ask_drafter(std::span<const DraftedText> texts, std::size_t rows);
 
   std::size_t most_tokens_;
-  DraftModel* draft_model_;
+  Drafter* drafter_;
   StepTimes times_;
   DraftChooser chooser_;
 
   // Kept, so that a token needs no allocation.
   std::vector<DraftOffer> offers_;
   std::vector<DraftedText> undrafted_;
-  std::vector<DraftModel::Text> modelled_;
+  std::vector<Drafter::Text> modelled_;
 };
 
 }  // namespace ballast::engine

@@ -31,7 +31,9 @@ SpeculationBenchmark benchmark_speculation(const std::filesystem::path& path,
                                            const SpeculationBenchmarkOptions& options, const Progress& progress) {
   if (options.repetitions == 0) throw Error("repetitions", "must be at least 1");
   const std::string prompt = files::read_text_file(options.text_file);
-  const Model model(path, options.model);
+  ModelOptions model_options = options.model;
+  model_options.draft_head = !options.draft;
+  const Model model(path, model_options);
   Generator generator =
       options.draft ? Generator(model, Model(*options.draft, {.compute = options.model.compute})) : Generator(model);
   const auto generate = [&](std::size_t draft_tokens) {

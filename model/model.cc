@@ -141,6 +141,11 @@ Model::Model(std::shared_ptr<const ModelSource> source, FloatLayout layout, cons
                             [&](std::size_t layer, std::size_t) { failure.keep(layer, [&] { load(layer); }); });
     failure.rethrow();
   }
+  if (options.draft_head && experts_ == nullptr) {
+    if (const std::unique_ptr<const ModelSource> head = source_->draft_head()) {
+      draft_head_.emplace(head->spec(), parts_of(*head, layers, layout));
+    }
+  }
   lies_in_file_ = layout == FloatLayout::kRows || experts_ != nullptr || embedding_and_head_.embedding().lies_in_file();
   source_->release_copied();
   source_->checkpoint().check_whole();
@@ -304,6 +309,15 @@ void Model::logits(const float* hidden, std::size_t m, float* logits, Workspace&
   kernels::with_team([&] {
     embedding_and_head_.preparation().prepare(hidden, m, prepared.data(), workspace.activations_.quantized);
     embedding_and_head_.head(prepared.data(), m, logits, workspace.activations_.quantized);
+  });
+  check_files();
+}
+
+void Model::run_draft_head(std::span<const DraftHeadTokens> batch, float* output, float* logits,
+                           DraftHeadWorkspace& workspace) const {
+  kernels::with_team([&] {
+    draft_head_->forward(batch, embedding_and_head_.embedding(), output, workspace);
+    embedding_and_head_.head(output, batch.size(), logits, workspace.activations.quantized);
   });
   check_files();
 }

@@ -14,6 +14,7 @@
 #include "ballast/model_options.h"
 #include "ballast/spec.h"
 #include "model/block/weights.h"
+#include "model/draft_head.h"
 #include "model/embedding_and_head.h"
 #include "model/experts/expert_cache.h"
 #include "model/forward/forward.h"
@@ -107,6 +108,14 @@ class Model {
   /// states unchanged, for a token that is not in the vocabulary or a cache without room.
   std::span<const float> forward(std::span<const SequenceTokens> batch, Workspace& workspace) const;
 
+  /// Returns the checkpoint's draft head; null if it has none, or if it was not loaded.
+  const DraftHead* draft_head() const { return draft_head_ ? &*draft_head_ : nullptr; }
+
+  /// Runs the draft head (DraftHead::forward) and computes logits [batch.size()][vocab_size] from its output.
+  /// Precondition: draft_head() is not null.
+  void run_draft_head(std::span<const DraftHeadTokens> batch, float* output, float* logits,
+                      DraftHeadWorkspace& workspace) const;
+
   /// Computes logits [m][vocab_size] for rows of hidden values.
   void logits(const float* hidden, std::size_t m, float* logits, Workspace& workspace) const;
 
@@ -174,6 +183,7 @@ class Model {
   bool lies_in_file_ = false;  ///< some weights are read from the files while the model runs
   RopeTable rope_;
   TextDense text_dense_;
+  std::optional<DraftHead> draft_head_;
 };
 
 /// Returns a model's tokenizer, which refuses texts with a token for which the embedding has no row; null if there is

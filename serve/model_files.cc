@@ -82,6 +82,13 @@ std::uint64_t weight_bytes(const std::filesystem::path& path, const ModelOptions
   return bytes - std::min(bytes, experts) + std::min(experts, options.expert_bytes);
 }
 
+/// Returns the options of a model itself.
+ModelOptions own_options(const ServedModel& model) {
+  ModelOptions options = model.options;
+  options.draft_head = model.draft_tokens > 0 && model.draft.empty();
+  return options;
+}
+
 /// Returns the options of a draft model.
 ModelOptions draft_options(const ServedModel& model) {
   return {.compute = model.options.compute, .tell = model.options.tell};
@@ -93,7 +100,7 @@ class LoadedFromFiles : public ResidentModel {
   /// `statistics`: of calibrate; null: none. Throws Error.
   LoadedFromFiles(const ServedModel& model, const SchedulerOptions& options, const Statistics* statistics,
                   EngineLoop& loop)
-      : loaded_(model.path, model.options), loop_(loop) {
+      : loaded_(model.path, own_options(model)), loop_(loop) {
     if (loaded_.own_tokenizer) text::find_reply_format(*loaded_.own_tokenizer, model.reply_format);
     SchedulerOptions scheduling = options;
     if (!model.draft.empty()) {

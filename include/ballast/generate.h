@@ -56,8 +56,9 @@ struct GenerateOptions {
   bool show_stop = false;            ///< the text includes the stop string or token that ended it
   bool show_special_tokens = false;  ///< the text includes special tokens
   std::size_t min_tokens = 0;  ///< no token that ends a text is chosen before this many; stop strings always end it
-  /// Speculative decoding: at most this many tokens are drafted, from repetitions of the text or by a draft model, and
-  /// checked in one step if that is faster. The output is the same at any temperature. At most 64; 0: none.
+  /// Speculative decoding: at most this many tokens are drafted, from repetitions of the text, by a draft model or by
+  /// the model's own draft head (ModelOptions::draft_head), and checked in one step if that is faster. The output is
+  /// the same at any temperature. At most 64; 0: none.
   std::size_t draft_tokens = 8;
   std::optional<std::size_t>
       logprobs{};  ///< returns each token's log-probability, and this many of the most likely ones

@@ -38,6 +38,10 @@ struct ModelOptions {
   /// their results differ from those in the normal context. 0: the normal context.
   std::size_t context = 0;
 
+  /// Whether a checkpoint's head for multi-token prediction is loaded, too, which then drafts tokens
+  /// (GenerateOptions::draft_tokens) unless a draft model does. Not if experts are left on disk.
+  bool draft_head = false;
+
   /// Receives a line if weights lose precision while they are loaded (blocks of a GGUF that no kernel multiplies are
   /// rounded to INT8), and if the tokenizer's files contradict each other. May be null.
   std::function<void(const std::string& line)> tell{};

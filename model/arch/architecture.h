@@ -92,6 +92,9 @@ struct Architecture {
   std::string_view prefix = {};
   std::span<const std::string_view> other_prefixes = {};
 
+  /// The name of a draft head's block in a Hugging Face checkpoint; empty: it is named like a block after the last one.
+  std::string_view draft_block = {};
+
   /// Whether the blocks' matrices are stored [inputs, outputs] in a Hugging Face checkpoint.
   bool transposed_linears = false;
 

@@ -31,6 +31,16 @@ MixerStates& MixerStates::operator=(const MixerStates& other) {
   return *this;
 }
 
+void MixerStates::copy_values(MixerStates& other) {
+  if (states_.empty()) {
+    *this = other;
+    return;
+  }
+  const std::vector<std::span<float>> from = other.values();
+  const std::vector<std::span<float>> to = values();
+  for (std::size_t i = 0; i < from.size(); ++i) std::ranges::copy(from[i], to[i].begin());
+}
+
 bool MixerStates::empty() const {
   return std::ranges::all_of(states_, [](const auto& state) { return state == nullptr; });
 }
@@ -82,6 +92,18 @@ void SequenceState::truncate(std::size_t length) {
 void SequenceState::restore(const Snapshot& snapshot) {
   assert(can_restore(snapshot));
   mixers_ = snapshot.mixers;
+  invalid_ = false;
+  cache_.truncate(snapshot.length);
+}
+
+void SequenceState::renew(Snapshot& snapshot) {
+  snapshot.length = length();
+  snapshot.mixers.copy_values(mixers_);
+}
+
+void SequenceState::exchange(Snapshot& snapshot) {
+  assert(can_restore(snapshot));
+  std::swap(mixers_, snapshot.mixers);
   invalid_ = false;
   cache_.truncate(snapshot.length);
 }

@@ -39,6 +39,9 @@ class MixerStates {
   MixerStates& operator=(MixerStates&&) = default;
   ~MixerStates() = default;
 
+  /// Takes the values of other states of the same layers, in the memory that it has.
+  void copy_values(MixerStates& other);
+
   void add(std::unique_ptr<MixerState> state) { states_.push_back(std::move(state)); }
 
   MixerState* at(std::size_t index) { return states_[index].get(); }
@@ -121,10 +124,16 @@ class SequenceState {
   };
   Snapshot snapshot() const { return {.length = length(), .mixers = mixers_}; }
 
+  /// Renews a snapshot of this sequence, or a default one, without allocating memory the second time.
+  void renew(Snapshot& snapshot);
+
   /// Returns whether the cache still holds all tokens visible at the snapshot's length. The snapshot is one of this
   /// sequence, or of one with the same tokens up to it.
   bool can_restore(const Snapshot& snapshot) const { return cache_.can_truncate_to(snapshot.length); }
   void restore(const Snapshot& snapshot);
+
+  /// Restores the snapshot, whose states are then those that the sequence had.
+  void exchange(Snapshot& snapshot);
 
   std::size_t memory_bytes() const { return cache_.memory_bytes() + mixers_.memory_bytes(); }
   /// Returns the part of these bytes that every copy owns, independent of the sequence's length.

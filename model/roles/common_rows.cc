@@ -58,7 +58,15 @@ FoldLegality read_after_blocks(const ModelSpec& spec, const LayerSpec& layer) {
   return read_by_head(spec, layer);
 }
 
-constexpr std::array<RoleRow, 12> kOuterRows{{
+bool is_draft_head(const ModelSpec& spec, const LayerSpec& /*layer*/) {
+  return spec.draft_head;
+}
+
+constexpr RoleRow draft_norm(Role role) {
+  return {.role = role, .kind = Kind::kNorm, .place = Place::kBack, .shape = hidden_vector, .present = is_draft_head};
+}
+
+constexpr std::array<RoleRow, 17> kOuterRows{{
     {.role = Role::kEmbedding, .kind = Kind::kTable, .place = Place::kFront, .shape = vocabulary},
     {.role = Role::kPositionEmbedding,
      .kind = Kind::kTable,
@@ -129,6 +137,15 @@ constexpr std::array<RoleRow, 12> kOuterRows{{
      .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.biases.head; },
      .bias_flag = &BiasSpec::head,
      .why_bias_stays = [](const LayerSpec&) { return "it is added to the logits"; }},
+    draft_norm(Role::kDraftEmbeddingNorm),
+    draft_norm(Role::kDraftModelNorm),
+    draft_norm(Role::kDraftHiddenNorm),
+    {.role = Role::kDraftProjection,
+     .place = Place::kBack,
+     .shape = [](const ModelSpec& spec,
+                 const LayerSpec&) { return MatrixShape{spec.hidden_size, 2 * spec.hidden_size}; },
+     .present = is_draft_head},
+    draft_norm(Role::kDraftNorm),
 }};
 
 const char* why_up_bias_stays(const LayerSpec& layer) {

@@ -15,8 +15,10 @@ namespace {
 
 /// Returns a name with each prefix that it may have, its own first. A checkpoint that was saved from a family's bare
 /// model, without a head, has the names without their first word.
-std::vector<std::string> with_all_prefixes(const Architecture& architecture, const std::string& name) {
+std::vector<std::string> with_all_prefixes(const StorageLayout& layout, const std::string& of_layer) {
   constexpr std::array<std::string_view, 4> kBases = {"model.", "transformer.", "gpt_neox.", "backbone."};
+  const Architecture& architecture = *layout.architecture;
+  const std::string name = draft_head_name(layout, of_layer);
   std::vector<std::string> names = {name};
   if (name.starts_with(architecture.prefix)) {
     for (const std::string_view other : architecture.other_prefixes) {
@@ -79,7 +81,7 @@ bool rope_is_interleaved(const StorageLayout& layout, const LayerSpec& layer, Ro
 /// Returns whether a checkpoint has a module of this name, and writes to `stored` how its tensors are named.
 bool take_module(const StorageLayout& layout, const files::Checkpoint& checkpoint, const std::string& name,
                  bool of_expert, MatrixLocation& stored) {
-  for (const std::string& candidate : with_all_prefixes(*layout.architecture, name)) {
+  for (const std::string& candidate : with_all_prefixes(layout, name)) {
     if (layout.codec != nullptr && layout.codec->has(checkpoint, candidate)) {
       stored.module = candidate;
       stored.foreign = true;
@@ -140,6 +142,14 @@ std::string tensor_name(const std::string& module, const std::string& suffix) {
   return module + (module.ends_with('_') ? "" : ".") + suffix;
 }
 
+std::string draft_head_name(const StorageLayout& layout, std::string name) {
+  const std::string_view block = layout.architecture->draft_block;
+  if (!layout.draft_layer || block.empty()) return name;
+  const std::string of_layer = "model.layers." + std::to_string(*layout.draft_layer) + ".";
+  if (name.starts_with(of_layer)) name.replace(0, of_layer.size() - 1, block);
+  return name;
+}
+
 std::string MatrixLocation::weight() const {
   if (mxfp4) return module + "_blocks";
   return bare ? module : tensor_name(module, "weight");
@@ -197,7 +207,7 @@ MatrixLocation find_matrix(const StorageLayout& layout, const ModelSpec& spec, c
     if (found && layout.gguf && in_block) set_heads(spec.layers[layer], role, checkpoint, stored);
   }
   if (!found) {
-    stored.module = missing;
+    stored.module = draft_head_name(layout, missing);
     stored.bare = whole;
   }
   if (!found || !has_stored_rows(layout, stored, checkpoint)) return stored;
@@ -206,7 +216,7 @@ MatrixLocation find_matrix(const StorageLayout& layout, const ModelSpec& spec, c
 }
 
 std::string find_tensor(const StorageLayout& layout, const files::Checkpoint& checkpoint, const std::string& name) {
-  for (const std::string& candidate : with_all_prefixes(*layout.architecture, name)) {
+  for (const std::string& candidate : with_all_prefixes(layout, name)) {
     if (checkpoint.contains(candidate)) return candidate;
   }
   return name;
@@ -219,7 +229,7 @@ std::string find_vector(const StorageLayout& layout, const files::Checkpoint& ch
   // The first checkpoints of BERT were converted from TensorFlow and kept its names.
   const std::string old_suffix = suffix == "weight" ? "gamma" : "beta";
   for (const std::string& module : names) {
-    for (const std::string& candidate : with_all_prefixes(architecture, module)) {
+    for (const std::string& candidate : with_all_prefixes(layout, module)) {
       if (is_vector(role)) {
         if (checkpoint.contains(candidate)) return candidate;
         continue;
@@ -230,7 +240,7 @@ std::string find_vector(const StorageLayout& layout, const files::Checkpoint& ch
       }
     }
   }
-  const std::string first = names.empty() ? "" : names.front();
+  const std::string first = names.empty() ? "" : draft_head_name(layout, names.front());
   return is_vector(role) ? first : tensor_name(first, suffix);
 }
 

@@ -4,6 +4,7 @@
 #define BALLAST_MODEL_SOURCE_MATRIX_LOCATION_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,12 @@ struct StorageLayout {
   bool gguf = false;
   const formats::CodecReader* codec = nullptr;  ///< for matrices that another program quantized, or null
   bool written_by_ballast = false;  ///< every role has a tensor of its own, rows in the order of the forward pass
+  std::optional<std::size_t> draft_layer = {};  ///< the layer that is a draft head's block; nullopt: none
 };
+
+/// Returns the name of a tensor or module of the draft head's block for that of the layer's: they differ where the
+/// architecture has a name for that block.
+std::string draft_head_name(const StorageLayout& layout, std::string name);
 
 /// Returns the location of a linear or an embedding. When the checkpoint has neither a tensor of its own nor a shared
 /// one for it, the result names the one that is missing; when the one that it has is not of `stored_rows`, `rows` stays

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ballast/activation_type.h"
@@ -31,10 +32,19 @@ namespace ballast::model {
 class ModelSource {
  public:
   /// Throws Error.
-  explicit ModelSource(const std::filesystem::path& path)
-      : locator_(path), decoder_(locator_), loader_(locator_, decoder_) {}
+  explicit ModelSource(const std::filesystem::path& path) : ModelSource(TensorLocator(path)) {}
+  explicit ModelSource(TensorLocator locator)
+      : locator_(std::move(locator)), decoder_(locator_), loader_(locator_, decoder_) {}
   ModelSource(const ModelSource&) = delete;
   ModelSource& operator=(const ModelSource&) = delete;
+
+  /// Returns whether the checkpoint has a draft head, which may be incomplete.
+  bool has_draft_head() const { return locator_.find_draft_head().has_value(); }
+
+  /// Returns a source of the checkpoint's draft head (multi-token prediction): its block is the last layer of the spec,
+  /// the embedding and the head are the model's. Null if there is no such head. Loads linears as this source does.
+  /// Throws Error if one of the head's tensors is missing or has another shape.
+  std::unique_ptr<const ModelSource> draft_head() const;
 
   const ModelSpec& spec() const { return locator_.spec(); }
   const Architecture& architecture() const { return locator_.architecture(); }

@@ -165,11 +165,51 @@ void TensorLocator::check_tensors() const {
   // The last block comes first: if the number of layers is wrong, this shows before all of them have been looked at.
   const std::size_t layers = spec_.layers.size();
   for (std::size_t i = 0; i < layers; ++i) {
-    const std::size_t layer = (i + layers - 1) % layers;
-    for (const Part& part : block_linears(spec_, layer)) check_role(part.role, layer, part.expert);
-    for (const Role norm : block_norms(spec_, layer)) check_role(norm, layer);
-    for (const Role vector : block_vectors(spec_, layer)) check_role(vector, layer);
+    check_block((i + layers - 1) % layers);
   }
+}
+
+void TensorLocator::check_block(std::size_t layer) const {
+  for (const Part& part : block_linears(spec_, layer)) check_role(part.role, layer, part.expert);
+  for (const Role norm : block_norms(spec_, layer)) check_role(norm, layer);
+  for (const Role vector : block_vectors(spec_, layer)) check_role(vector, layer);
+}
+
+/// Returns whether the checkpoint has one of the tensors that only a draft head has. Precondition: spec_.draft_head.
+bool TensorLocator::has_draft_tensor() const {
+  const std::size_t layer = *layout_.draft_layer;
+  const auto is_stored = [&](Role role) {
+    if (is_norm(role)) return checkpoint_->contains(find_vector(layout_, *checkpoint_, role, "weight", layer));
+    const MatrixLocation matrix = stored(role, layer, 0);
+    const bool quantized = quantization_ && quantization_->tensors.contains(name(role, layer, 0));
+    return quantized || matrix.foreign || checkpoint_->contains(matrix.weight());
+  };
+  // A config.json may announce a head that the checkpoint does not have: the tensors decide.
+  return std::ranges::any_of(kDraftRoles, [&](Role role) { return role != Role::kDraftModelNorm && is_stored(role); });
+}
+
+std::optional<TensorLocator> TensorLocator::find_draft_head() const {
+  const auto names_it = [](const TensorNames& names) { return names.role == Role::kDraftProjection; };
+  if (std::ranges::none_of(architecture_->names, names_it) || !spec_.has_head) return {};
+  // The head's block is built as the model's last one that attends.
+  const auto attends = [](const LayerSpec& layer) { return layer.attention() != nullptr; };
+  const auto last = std::ranges::find_if(spec_.layers | std::views::reverse, attends);
+  if (last == spec_.layers.rend()) return {};
+  TensorLocator head(*this);
+  head.layout_.draft_layer = spec_.layers.size();
+  head.spec_.layers.push_back(*last);
+  head.spec_.draft_head = true;
+  if (!head.has_draft_tensor()) return {};
+  return head;
+}
+
+std::optional<TensorLocator> TensorLocator::draft_head() const {
+  std::optional<TensorLocator> head = find_draft_head();
+  if (!head) return head;
+  const std::size_t layer = *head->layout_.draft_layer;
+  for (const Role role : kDraftRoles) head->check_role(role, layer);
+  head->check_block(layer);
+  return head;
 }
 
 void TensorLocator::check_role(Role role, std::size_t layer, std::size_t expert) const {
@@ -205,7 +245,7 @@ void TensorLocator::lengthen_for(std::size_t tokens) {
 }
 
 std::string TensorLocator::name(Role role, std::size_t layer, std::size_t expert) const {
-  return module_name(*architecture_, role, layer, expert);
+  return draft_head_name(layout_, module_name(*architecture_, role, layer, expert));
 }
 
 std::string TensorLocator::context(const std::string& tensor) const {

@@ -42,6 +42,11 @@ class TensorLocator {
 
   void lengthen_for(std::size_t tokens);
 
+  /// Returns the same files with a spec in which the checkpoint's draft head is one more layer; nullopt if there is no
+  /// such head. draft_head() throws Error if one of its tensors is missing or has another shape.
+  std::optional<TensorLocator> find_draft_head() const;
+  std::optional<TensorLocator> draft_head() const;
+
   /// Returns the Hugging Face name of a role's module as ballast writes it.
   std::string name(Role role, std::size_t layer, std::size_t expert) const;
 
@@ -95,18 +100,20 @@ class TensorLocator {
   std::vector<int> read_end_tokens(const files::JsonReader& config) const;
   void find_head(const files::JsonReader& config);
   void check_tensors() const;
+  void check_block(std::size_t layer) const;
   void check_role(Role role, std::size_t layer, std::size_t expert = 0) const;
+  bool has_draft_tensor() const;
   bool is_plain(Role role, std::size_t layer, std::size_t expert) const;
   bool all_is_plain() const;
   bool gain_is_in_matrices(Role norm) const;
 
-  std::unique_ptr<files::Checkpoint> checkpoint_;
+  std::shared_ptr<files::Checkpoint> checkpoint_;
   const Architecture* architecture_ = nullptr;
   StorageLayout layout_;
   nlohmann::json config_;
   ModelSpec spec_;
   std::optional<QuantizationConfig> quantization_;
-  std::unique_ptr<const formats::CodecReader> codec_;
+  std::shared_ptr<const formats::CodecReader> codec_;
   std::optional<std::vector<int>> massive_tokens_;
   std::vector<int> prefix_tokens_;
   std::vector<StoredFactor> stored_factors_;

@@ -3,6 +3,7 @@
 #ifndef BALLAST_MODEL_STRUCTURE_BLOCK_STRUCTURE_H_
 #define BALLAST_MODEL_STRUCTURE_BLOCK_STRUCTURE_H_
 
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -34,6 +35,10 @@ std::vector<Role> block_vectors(const ModelSpec& spec, std::size_t layer);
 
 /// Returns the roles outside of the blocks, in the order of the forward pass.
 std::vector<Role> outer_roles(const ModelSpec& spec);
+
+/// The roles of a draft head outside of its block, in the order of the forward pass.
+inline constexpr std::array kDraftRoles = {Role::kDraftEmbeddingNorm, Role::kDraftModelNorm, Role::kDraftHiddenNorm,
+                                           Role::kDraftProjection, Role::kDraftNorm};
 
 bool is_norm(Role role);
 

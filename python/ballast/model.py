@@ -82,7 +82,8 @@ class GenerateFlags(TypedDict, total=False):
     draft: Model
     """A smaller model with the same tokenizer, which drafts tokens; the text stays the same."""
     draft_tokens: int
-    """Most tokens drafted at once, default 8; 0: none."""
+    """Most tokens drafted at once by `draft`, by the model's own head for multi-token prediction or from what the text
+    repeats, default 8; 0: none."""
     reply_format: str
     """For chats: how the model writes thinking and calls, such as "hermes" or "harmony"; "auto", the default: as its chat
     template does; "none": all text is the answer."""
@@ -228,6 +229,7 @@ class Model:
                  generation_config: Literal["auto", "none"] = "auto", engine: str | None = None,
                  bf16: bool | None = None) -> None:
         options = model_options(activations, expert_memory, chat_template, context, generation_config, engine, bf16)
+        options.draft_head = True
         self._model = _ballast.Model(Path(path), options, tell)
         self._idle: list[tuple[Model | None, Any]] = []
         self._lock = threading.Lock()

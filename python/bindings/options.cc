@@ -35,6 +35,7 @@ void bind_options(nb::module_& module) {
       .def_rw("generation_config", &ModelOptions::generation_config)
       .def_rw("expert_bytes", &ModelOptions::expert_bytes)
       .def_rw("context", &ModelOptions::context)
+      .def_rw("draft_head", &ModelOptions::draft_head)
       .def_rw("compute", &ModelOptions::compute);
   nb::class_<CachedPrefix>(module, "CachedPrefix")
       .def(nb::init<>())

@@ -235,6 +235,15 @@ WorkingBlock WorkingBlockLoader::load_block(std::size_t layer, bool values) cons
     block.inputs.back().gated_norm = find_norm(input.gated_norm);
   }
   for (const Role role : model::block_vectors(spec, layer)) add_vector(block, role, layer, values);
+  if (!spec.draft_head || layer + 1 < spec.layers.size()) return block;
+  for (const Role role : model::kDraftRoles) {
+    if (model::is_norm(role)) {
+      add_norm(block, role, layer, values);
+      continue;
+    }
+    block.linears.push_back(load_linear({role}, layer, values));
+    add_input(block, {block.linears.size() - 1}, {}, values);
+  }
   return block;
 }
 

@@ -120,7 +120,8 @@ struct WorkingInput {
   double routed_share = 1;  ///< the share of the tokens in `moments` that were routed to the reader, an expert
 };
 
-/// A transformer block, or the part before the first (embeddings) or after the last one (final norm, head).
+/// A transformer block, or the part before the first (embeddings) or after the last one (final norm, head). The block
+/// of a draft head has the rest of that head, too.
 struct WorkingBlock {
   std::optional<std::size_t> layer;  ///< empty: no transformer block
   std::vector<WorkingNorm> norms;

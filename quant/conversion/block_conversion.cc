@@ -31,6 +31,12 @@ void BlockConversion::run(const Sink& sink) {
     sink(i < restored_ ? restore(i) : convert(i));
     steps_.report("converting", i + 1, blocks_.count());
   }
+  if (inputs_.draft_head().kept()) sink(inputs_.draft_head().convert(final_gain_));
+}
+
+/// Returns whether the result of a part is saved. A draft head is converted with the part before it.
+bool BlockConversion::saves(std::size_t index) const {
+  return state_ != nullptr && !(inputs_.draft_head().kept() && index + 1 == blocks_.count());
 }
 
 std::vector<ConvertedModule> BlockConversion::restore(std::size_t index) {
@@ -46,9 +52,11 @@ std::vector<ConvertedModule> BlockConversion::convert(std::size_t index) {
   WorkingBlock block = blocks_.load(index, Values::kAll);
   round(block, index);
   second_rounding_.add(block);
+  const auto last_norm = std::ranges::find(block.norms, model::Role::kFinalNorm, &WorkingNorm::role);
+  if (last_norm != block.norms.end()) final_gain_ = last_norm->gain;
   std::vector<ConvertedModule> modules = take_modules(std::move(block), spec().norm.bias);
   inputs_.source().checkpoint().check_whole();
-  if (state_ != nullptr) state_->save(index, modules, sample_rows());
+  if (saves(index)) state_->save(index, modules, sample_rows());
   return modules;
 }
 
@@ -86,6 +94,7 @@ void BlockConversion::count_experts(const WorkingBlock& block) {
 std::vector<std::string> BlockConversion::notes() const {
   std::vector<std::string> notes = blocks_.notes();
   if (const std::optional<std::string> note = second_rounding_.note()) notes.push_back(*note);
+  if (!inputs_.draft_head().note().empty()) notes.push_back(inputs_.draft_head().note());
   if (restored_ > 0) {
     notes.push_back("went on after " + std::to_string(restored_) + " of " + std::to_string(blocks_.count()) +
                     " parts: what these lines count is of the others");

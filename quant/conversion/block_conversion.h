@@ -51,6 +51,7 @@ class BlockConversion {
  private:
   std::vector<ConvertedModule> restore(std::size_t index);
   std::vector<ConvertedModule> convert(std::size_t index);
+  bool saves(std::size_t index) const;
   void restore_samples();
   void round(WorkingBlock& block, std::size_t index);
   void round_block(WorkingBlock& block, std::size_t layer);
@@ -69,7 +70,8 @@ class BlockConversion {
   std::optional<samples::BlockRunner> original_;  ///< the same samples in the original model, if drift is corrected
   SecondRounding second_rounding_;
   std::shared_ptr<const Hessian> head_moments_;
-  std::size_t restored_ = 0;  ///< blocks, embeddings and head counted, that were saved earlier
+  std::vector<float> final_gain_;  ///< of the last norm after the passes; empty before it was converted
+  std::size_t restored_ = 0;       ///< blocks, embeddings and head counted, that were saved earlier
   std::size_t experts_ = 0;
   std::size_t starved_up_ = 0;
   std::size_t starved_down_ = 0;

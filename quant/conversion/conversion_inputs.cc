@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "ballast/error.h"
@@ -38,9 +39,17 @@ std::vector<int> used_samples(const Statistics& statistics, std::size_t most) {
 
 ConversionInputs::ConversionInputs(std::shared_ptr<const model::ModelSource> source, const ConvertOptions& options,
                                    const ModelFormat& format)
-    : source_(std::move(source)), options_(options), format_(format), calibration_(options.calibration) {
+    : source_(std::move(source)),
+      options_(options),
+      format_(format),
+      recipe_(options.recipe),
+      draft_head_(this->source(), recipe_, format),
+      calibration_(options.calibration) {
   SizedPlan sized = resolve_target_bytes(this->source(), options.recipe, format);
   recipe_ = std::move(sized.recipe);
+  if (options.recipe.target_bytes == Recipe::kNaturalSize && recipe_.target_bytes > 0) {
+    for (const ModulePlan& module : draft_head_.plan()) recipe_.target_bytes += format.bytes(module);
+  }
   plan_ = std::move(sized.plan);
   if (this->source().quantization()) {
     throw Error(model_name(), "is quantized already; convert the original instead, rounding twice loses accuracy");
@@ -57,6 +66,7 @@ ConversionInputs::ConversionInputs(std::shared_ptr<const model::ModelSource> sou
 void ConversionInputs::make_plan() {
   preparation_.emplace(source(), recipe_);
   if (plan_.empty()) plan_ = plan_model(*preparation_);
+  std::ranges::move(draft_head_.plan(), std::back_inserter(plan_));
   check_plan(recipe(), plan_, format_);
   work_ = block_work(source().spec());
 }

@@ -12,6 +12,7 @@
 #include "jobs/job_key.h"
 #include "model/source/model_source.h"
 #include "quant/conversion/block_work.h"
+#include "quant/conversion/draft_head_block.h"
 #include "quant/conversion/prepared_blocks.h"
 #include "quant/conversion/sample_precision.h"
 #include "quant/write/model_format.h"
@@ -59,6 +60,7 @@ class ConversionInputs {
   /// Returns all modules, in the recipe's own formats.
   const std::vector<ModulePlan>& plan() const { return plan_; }
   const Preparation& preparation() const { return *preparation_; }
+  const DraftHeadBlock& draft_head() const { return draft_head_; }
   const BlockWork& work() const { return work_; }  ///< for a forecast
   SamplePrecision precision() const { return sample_precision(recipe(), plan_, format_); }
 
@@ -108,6 +110,7 @@ class ConversionInputs {
   const ConvertOptions& options_;
   const ModelFormat& format_;
   Recipe recipe_;
+  DraftHeadBlock draft_head_;
   std::optional<Preparation> preparation_;
   std::vector<ModulePlan> plan_;
   BlockWork work_;

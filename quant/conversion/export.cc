@@ -122,6 +122,9 @@ class Exporter {
     }
     ConvertReport report;
     report.notes.push_back("all values are the model's, compared after they were written");
+    if (source_.has_draft_head()) {
+      report.notes.push_back("draft head (multi-token prediction): left out, as files of this format have none");
+    }
     report.groups = tally.groups(nullptr);
     report.bytes_before = source_.checkpoint().file_bytes();
     report.bytes_after = bytes;

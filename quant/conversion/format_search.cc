@@ -92,6 +92,7 @@ std::shared_ptr<const WeighedFormats> FormatSearch::weigh() {
     steps_.report("weighing formats", layer + 1, blocks.spec().layers.size());
   }
   WorkingBlock back = load(blocks.count() - 1);
+  std::ranges::move(inputs_.draft_head().plan(), std::back_inserter(weighed.plan));
   weighed.choices = analysis.finish(front, back);
   weighed.tied_head_moments = analysis.tied_head_moments();
   return std::make_shared<const WeighedFormats>(std::move(weighed));

@@ -62,6 +62,9 @@ class ModelFormat {
   /// Returns whether the experts of a layer have one format for each role, because they are in one tensor.
   virtual bool stacks_experts() const { return false; }
 
+  /// Returns whether readers of the files find a draft head in them.
+  virtual bool holds_draft_head() const { return false; }
+
   /// Returns the name of the file in open()'s directory if the output is only that file; empty: the output is a
   /// directory.
   virtual std::string file_name() const { return {}; }

@@ -38,7 +38,7 @@ bool RunningRequest::ended() const {
 void RunningRequest::drop_pages() {
   for (Choice& choice : choices) {
     choice.sequence.reset();
-    choice.draft_sequence.reset();
+    choice.draft_state.reset();
   }
 }
 

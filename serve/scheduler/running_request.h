@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/drafter.h"
 #include "engine/loaded_model.h"
 #include "engine/output_processor.h"
 #include "engine/prompt_scorer.h"
@@ -29,15 +30,19 @@ struct Choice {
   std::vector<int> tokens;  ///< the prompt's and the chosen ones
   engine::OutputProcessor output;
   engine::TextDrafts drafts;
-  std::optional<engine::Sequence> sequence{};        ///< absent: nothing has run
-  std::optional<engine::Sequence> draft_sequence{};  ///< the draft model's
+  std::optional<engine::Sequence> sequence{};  ///< absent: nothing has run
+  engine::DraftState draft_state{};
   std::size_t generated = 0;
   bool shares_last_page = false;  ///< it is copied before a token is added
   bool ended = false;
 
   std::size_t run() const { return sequence ? sequence->run() : 0; }
   std::size_t left() const { return tokens.size() - run(); }
-  bool generates() const { return !ended && generated > 0 && left() == 1; }
+
+  /// Returns the number of tokens that the sequence has: those that have run, and those that run again after a rejected
+  /// draft.
+  std::size_t known() const { return sequence ? sequence->ids().size() : 0; }
+  bool generates() const { return !ended && generated > 0 && tokens.size() - known() == 1; }
 };
 
 /// State shared by the parts of one request. Each part has some of its choices and runs independently of the others.

@@ -60,11 +60,12 @@ Scheduler::Scheduler(const engine::LoadedModel& loaded, const SchedulerOptions& 
   if (options.draft != nullptr) {
     draft_model_.emplace(loaded, *options.draft);
     draft_model_->use_cache({.type = options.cache_type});
+    drafter_ = &*draft_model_;
+  } else if (options.draft_tokens > 0 && loaded.model.draft_head() != nullptr) {
+    head_drafter_.emplace(loaded.model);
+    drafter_ = &*head_drafter_;
   }
-  // Tokens cannot be removed from recurrent states, so nothing is drafted for models that have them.
-  if (options.draft_tokens > 0 && root_.has_no_recurrent_state()) {
-    speculation_.emplace(options.draft_tokens, draft_model_ ? &*draft_model_ : nullptr);
-  }
+  if (options.draft_tokens > 0) speculation_.emplace(options.draft_tokens, drafter_);
   stats_.cache_budget = options.cache_bytes;
   stats_.page_bytes = page_bytes_;
   stats_.finished = {{"stop", 0}, {"length", 0}, {"abort", 0}, {"error", 0}};
@@ -265,6 +266,15 @@ std::uint64_t Scheduler::mixer_bytes_in_use() const {
   return states * mixer_bytes_;
 }
 
+/// Returns the memory that drafts take.
+std::uint64_t Scheduler::draft_bytes() const {
+  std::uint64_t bytes = drafter_ != nullptr ? drafter_->cache_bytes() : 0;
+  for (const RequestPtr& request : running_) {
+    for (const Choice& choice : request->choices) bytes += choice.sequence ? choice.sequence->draft_bytes() : 0;
+  }
+  return bytes;
+}
+
 /// Admits requests while the memory holds the prompts of all, and one more page for each: a request that is admitted
 /// too early would lose its pages to earlier ones.
 void Scheduler::admit() {
@@ -298,7 +308,8 @@ void Scheduler::schedule_tokens() {
   scheduled_.clear();
   for (const RequestPtr& request : running_) {
     for (Choice& choice : request->choices) {
-      if (choice.generates()) scheduled_.push_back({.request = request.get(), .choice = &choice, .tokens = 1});
+      if (!choice.generates()) continue;
+      scheduled_.push_back({.request = request.get(), .choice = &choice, .tokens = choice.left()});
     }
   }
   schedule_prompts(pace_.tokens(!scheduled_.empty() || others_wait_));
@@ -313,15 +324,18 @@ void Scheduler::schedule_tokens() {
 void Scheduler::draft() {
   drafted_.clear();
   std::size_t rows = 0;
+  bool generating = true;  // such texts come first
   for (const ScheduledTokens& scheduled : scheduled_) {
     rows += scheduled.tokens;
     Choice& choice = *scheduled.choice;
-    if (!choice.generates()) continue;
+    generating = generating && choice.generates();
+    if (!generating) continue;
     // The last token needs no step of its own.
     const std::size_t left = std::min(scheduled.request->request.options.max_tokens - choice.generated,
                                       context_length_ - choice.tokens.size());
     drafted_.push_back({.drafts = &choice.drafts,
-                        .sequence = &choice.draft_sequence,
+                        .state = &choice.draft_state,
+                        .sequence = &*choice.sequence,
                         .tokens = choice.tokens,
                         .forced = choice.output.forced_tokens(),
                         .limit = left - 1});
@@ -335,14 +349,17 @@ void Scheduler::draft() {
   }
 }
 
-/// Runs the next step and some more without drafts, and frees the draft model's memory, which would otherwise read the
+/// Runs the next step and some more without drafts, and frees their memory: a draft model would otherwise read the
 /// texts again in each step.
 void Scheduler::drop_drafts() {
   constexpr std::size_t kPause = 256;
   steps_without_drafts_ = kPause;
   for (ScheduledTokens& scheduled : scheduled_) scheduled.draft = {};
   for (const RequestPtr& request : running_) {
-    for (Choice& choice : request->choices) choice.draft_sequence.reset();
+    for (Choice& choice : request->choices) {
+      choice.draft_state.reset();
+      if (choice.sequence) choice.sequence->release_draft();
+    }
   }
 }
 
@@ -435,26 +452,28 @@ void Scheduler::begin(RunningRequest& request, Choice& choice) {
   choice.shares_last_page = true;  // possibly with the model's prefix
   const auto begin = choice.tokens.begin();
   choice.sequence.emplace(std::move(state), std::vector<int>(begin, begin + static_cast<std::ptrdiff_t>(match.length)));
+  if (head_drafter_ && !request.embedder) choice.sequence->keep_hidden(engine::HeadDrafter::kKeptTokens);
   if (&choice == &request.choices.front() && choice.generated == 0) request.usage.cached_tokens = match.length;
 }
 
 /// Returns the bytes of new pages of the step, including copies of shared last pages.
 std::uint64_t Scheduler::bytes_of_step() const {
   std::size_t pages = 0;
+  std::uint64_t before_drafts = 0;  // states of mixers
   for (const ScheduledTokens& scheduled : scheduled_) {
+    if (!scheduled.draft.empty()) before_drafts += mixer_bytes_ - scheduled.choice->sequence->mark_bytes();
     const std::size_t run = root_.position() + scheduled.choice->run();  // the model's prefix comes first
     const bool copies = scheduled.choice->shares_last_page && run % kPageTokens != 0;
     pages += pages_for(run + scheduled.rows()) - pages_for(run) + (copies ? 1 : 0);
   }
-  return pages * page_bytes_;
+  return pages * page_bytes_ + before_drafts;
 }
 
 /// Frees memory for the step's pages. Returns false if a request was preempted, which invalidates the schedule.
 bool Scheduler::make_room() {
   const auto fits = [&] {
-    const std::uint64_t drafts = draft_model_ ? draft_model_->cache_bytes() : 0;
     const std::uint64_t loading = options_.disk_cache ? options_.disk_cache->loading_bytes() : 0;
-    const std::uint64_t used = root_.cache().pool().bytes_in_use() + mixer_bytes_in_use() + drafts + loading;
+    const std::uint64_t used = root_.cache().pool().bytes_in_use() + mixer_bytes_in_use() + draft_bytes() + loading;
     return used + bytes_of_step() <= options_.cache_bytes;
   };
   while (!fits()) {
@@ -499,12 +518,13 @@ void Scheduler::step() {
     } else {
       choice.sequence->want(scheduled.ends_prompt() ? 1 + scheduled.draft.size() : 0);
     }
-    choice.sequence->append(std::span(choice.tokens).subspan(choice.run(), scheduled.tokens));
-    choice.sequence->append(scheduled.draft);
+    const std::size_t known = choice.known();
+    choice.sequence->append(std::span(choice.tokens).subspan(known, choice.run() + scheduled.tokens - known));
     batch_.push_back(&*choice.sequence);
   }
   try {
     const Clock::time_point start = Clock::now();
+    for (const ScheduledTokens& scheduled : scheduled_) scheduled.choice->sequence->append_draft(scheduled.draft);
     loaded_.engine.step(batch_);
     const double seconds = kernels::seconds_since(start);
     pace_.measure(prompt_tokens, others_generate, seconds);
@@ -520,7 +540,10 @@ void Scheduler::step() {
     return;
   }
   stats_.prompt_tokens += prompt_tokens;
-  for (const ScheduledTokens& scheduled : scheduled_) scheduled.choice->shares_last_page = false;
+  for (ScheduledTokens& scheduled : scheduled_) {
+    scheduled.choice->shares_last_page = false;
+    scheduled.ended = scheduled.choice->run() >= scheduled.choice->tokens.size();
+  }
   choose();
 }
 
@@ -528,12 +551,9 @@ void Scheduler::step() {
 void Scheduler::choose() {
   std::vector<std::vector<ChosenToken>> tokens(scheduled_.size());
   std::vector<std::exception_ptr> failures(scheduled_.size());
-  const auto ends = [&](const ScheduledTokens& scheduled) {
-    return scheduled.choice->run() >= scheduled.choice->tokens.size();
-  };
   const auto choose_one = [&](std::size_t i, std::size_t) {
     const ScheduledTokens& scheduled = scheduled_[i];
-    if (!ends(scheduled) || scheduled.request->request.options.max_tokens == 0 || scheduled.embeds()) return;
+    if (!scheduled.ended || scheduled.request->request.options.max_tokens == 0 || scheduled.embeds()) return;
     try {
       tokens[i] = choose_tokens(scheduled);
     } catch (...) {
@@ -543,7 +563,7 @@ void Scheduler::choose() {
   kernels::parallel_tasks(scheduled_.size(), kernels::available_threads(), choose_one);
   for (std::size_t i = 0; i < scheduled_.size(); ++i) {
     RunningRequest& request = *scheduled_[i].request;
-    if (!ends(scheduled_[i]) || request.failed) continue;
+    if (!scheduled_[i].ended || request.failed) continue;
     try {
       if (failures[i]) std::rethrow_exception(failures[i]);
       if (scheduled_[i].choice->generated == 0) end_prompt(scheduled_[i]);
@@ -626,7 +646,7 @@ void Scheduler::end_choice(RunningRequest& request, Choice& choice, GenerateResu
     store(std::span(choice.tokens).first(choice.run()), request.request.salt, choice.sequence->state());
   }
   choice.sequence.reset();
-  choice.draft_sequence.reset();
+  choice.draft_state.reset();
   choice.ended = true;
   ++stats_.finished[finish == GenerateResult::Finish::kStop ? "stop" : "length"];
   request.listener->on_choice_end(index, {.finish = finish, .stop_string = choice.output.stop_string()});

@@ -21,6 +21,7 @@
 
 #include "ballast/cache.h"
 #include "engine/draft_model.h"
+#include "engine/head_drafter.h"
 #include "engine/loaded_model.h"
 #include "engine/speculation.h"
 #include "serve/scheduler/disk_cache.h"
@@ -114,6 +115,7 @@ class Scheduler {
     Choice* choice;
     std::size_t tokens;            ///< of the text
     std::span<const int> draft{};  ///< tokens that run after them
+    bool ended = false;            ///< all tokens of the text have run, before a draft is cut back
 
     std::size_t rows() const { return tokens + draft.size(); }
     bool ends_prompt() const { return tokens == choice->left(); }
@@ -137,6 +139,7 @@ class Scheduler {
   void admit();
   std::size_t pages_of(const RunningRequest& request) const;
   std::uint64_t mixer_bytes_in_use() const;
+  std::uint64_t draft_bytes() const;
   void schedule_tokens();
   void schedule_prompts(std::size_t budget);
   void draft();
@@ -185,6 +188,8 @@ class Scheduler {
   PrefixCache prefix_cache_;
   PromptPace pace_;
   std::optional<engine::DraftModel> draft_model_;
+  std::optional<engine::HeadDrafter> head_drafter_;
+  engine::Drafter* drafter_ = nullptr;              ///< one of these; null: drafts come from the texts only
   std::optional<engine::Speculation> speculation_;  ///< none: nothing is drafted
   std::vector<engine::DraftedText> drafted_;
   std::size_t steps_without_drafts_ = 0;  ///< to come, because the memory was short

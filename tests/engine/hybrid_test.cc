@@ -193,8 +193,41 @@ TEST_CASE("a text of a hybrid that is longer now is read on, one that differs fr
     text[20] = text[20] == 0 ? 1 : 0;
     sequence.replace(text);
     CHECK(sequence.run() == 0);
-    CHECK(!sequence.can_cut_back());
     CHECK(logits_of(text.size()) == fresh(model, cache, text));
+  });
+}
+
+TEST_CASE("tokens of a hybrid after a draft that is cut back anywhere have the bits of a text without it") {
+  for_every_hybrid_and_cache([&](const model::Model& model, const CacheOptions& cache) {
+    Engine engine(model);
+    Sequence sequence(model, cache, kContext);
+    const std::vector<int> text = random_text(model, kContext, 1);
+    const std::vector<float> expected = fresh(model, cache, text);
+    const std::size_t vocab_size = model.spec().vocab_size;
+    std::mt19937 random(7);
+    sequence.append(std::span(text).first(10));
+    engine.step(sequence);
+    for (std::size_t known = 10; known + 10 < text.size();) {
+      const std::size_t drafted = random() % 6;
+      const std::size_t right = drafted == 0 ? 0 : random() % (drafted + 1);
+      std::vector<int> draft(text.begin() + static_cast<std::ptrdiff_t>(known + 1),
+                             text.begin() + static_cast<std::ptrdiff_t>(known + 1 + drafted));
+      if (right < drafted) draft[right] = draft[right] == 0 ? 1 : 0;
+      sequence.append(text[known]);
+      sequence.append_draft(draft);
+      sequence.want(drafted + 1);
+      engine.step(sequence);
+      // The row after the first wrong token is not the text's.
+      const auto first = expected.begin() + static_cast<std::ptrdiff_t>(known * vocab_size);
+      const std::size_t values = (right + 1) * vocab_size;
+      CHECK(std::vector<float>(sequence.logits().begin(),
+                               sequence.logits().begin() + static_cast<std::ptrdiff_t>(values)) ==
+            std::vector<float>(first, first + static_cast<std::ptrdiff_t>(values)));
+      known += right + 1;
+      sequence.cut_back(known);
+      CHECK(sequence.ids().size() == known);
+      CHECK(sequence.run() <= known);
+    }
   });
 }
 

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -155,13 +154,13 @@ TEST_CASE("the time of a step is learned for its rows, and follows a line betwee
 TEST_CASE("drafts stop where they are wrong, and come again once they would have been right") {
   Speculation speculation(8, nullptr);
   TextDrafts drafts(8);
-  std::optional<Sequence> no_sequence;
+  DraftState no_state;
   std::vector<int> tokens = {1, 2, 3};
   speculation.measure_step(1, 0.010);
   const auto drafted_with = [&](auto next) {
     std::size_t drafted = 0;
     for (int i = 0; i < 100; ++i) {
-      const DraftedText text = {.drafts = &drafts, .sequence = &no_sequence, .tokens = tokens, .limit = 100};
+      const DraftedText text = {.drafts = &drafts, .state = &no_state, .tokens = tokens, .limit = 100};
       speculation.draft({&text, 1}, 1);
       drafted = drafts.draft().size();
       speculation.measure_step(1 + drafted, 0.010 * (1 + 0.1 * static_cast<double>(drafted)));
@@ -181,10 +180,10 @@ TEST_CASE("what a constraint forces is drafted first, as far as it turns out to 
   speculation.measure_step(1, 0.010);
   const std::vector<int> tokens = {1, 2, 3, 1, 2};
   const std::vector<int> forced = {7, 8, 9};
-  std::optional<Sequence> no_sequence;
+  DraftState no_state;
   const auto drafted = [&](TextDrafts& drafts, std::size_t limit) {
     const DraftedText text = {
-        .drafts = &drafts, .sequence = &no_sequence, .tokens = tokens, .forced = forced, .limit = limit};
+        .drafts = &drafts, .state = &no_state, .tokens = tokens, .forced = forced, .limit = limit};
     speculation.draft({&text, 1}, 1);
     return std::vector<int>(drafts.draft().begin(), drafts.draft().end());
   };

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "draft_head_model.h"
 #include "error_message.h"
 #include "gguf_model.h"
 #include "model/model.h"
@@ -99,6 +101,39 @@ TEST_CASE("a GGUF of a family gives the logits of its directory") {
     Model model(write_gguf(family, directory));
     const test::Golden golden = test::read_golden(family.golden);
     CHECK(test::relative_error(test::run_at_once(model, golden.ids[0]), golden.logits[0]) <= 1e-4);
+  }
+}
+
+/// Returns the logits of a model's draft head after some tokens.
+std::vector<float> draft_logits(const std::filesystem::path& path) {
+  const Model model(std::make_unique<ModelSource>(path), FloatLayout::kRows,
+                    {.activations = ActivationType::kFloat, .draft_head = true});
+  REQUIRE(model.draft_head() != nullptr);
+  const std::vector<int> ids = {3, 20, 11, 7, 29, 16};
+  std::vector<float> hidden = model.residual_stream(ids, model.spec().layers.size());
+  model.draft_head()->normalize(hidden.data(), ids.size());
+  SequenceState state = model.draft_head()->make_state(ids.size());
+  const DraftHeadTokens text = {.tokens = std::span(ids).subspan(1), .hidden = hidden.data(), .state = &state};
+  DraftHeadWorkspace workspace;
+  std::vector<float> output(model.spec().hidden_size), logits(model.spec().vocab_size);
+  model.run_draft_head({&text, 1}, output.data(), logits.data(), workspace);
+  return logits;
+}
+
+TEST_CASE("the draft head of a GGUF gives the logits of that of its directory") {
+  for (const char* golden : {"qwen3_5_text", "deepseek_v3"}) {
+    CAPTURE(golden);
+    const Family& family = *std::ranges::find(kFamilies, std::string(golden), &Family::golden);
+    const test::TemporaryDirectory directory;
+    const std::filesystem::path path = test::model_with_draft_head(golden).write(directory / "model");
+    const ModelSource source(path);
+    const std::unique_ptr<const ModelSource> head = source.draft_head();
+    REQUIRE(head != nullptr);
+    const test::GgufModel model(*head, source.architecture());
+    const json blocks = {{"block_count", 3}, {"nextn_predict_layers", 1}};
+    const std::filesystem::path gguf =
+        test::write_file(directory / "m.gguf", model.bytes(metadata_of(family, source.config(), blocks)));
+    CHECK(test::relative_error(draft_logits(gguf), draft_logits(path)) <= 1e-4);
   }
 }
 

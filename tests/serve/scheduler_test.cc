@@ -20,6 +20,7 @@
 #include "ballast/error.h"
 #include "ballast/generate.h"
 #include "ballast/model.h"
+#include "draft_head_model.h"
 #include "engine/loaded_model.h"
 #include "error_message.h"
 #include "serve/scheduler/cache_directory.h"
@@ -267,6 +268,48 @@ TEST_CASE("texts get the same tokens with drafts as without, alone and together,
       CHECK(stats.accepted_draft_tokens > 0);
       CHECK(stats.accepted_draft_tokens < stats.draft_tokens);
       CHECK(stats.cache_bytes <= bytes);
+    }
+  }
+}
+
+TEST_CASE("texts get the same tokens with a model's own draft head as without, alone and together") {
+  for (const char* name : {"qwen3_next", "glm4_moe"}) {
+    CAPTURE(name);
+    const test::TemporaryDirectory folder;
+    test::TinyModel model = test::model_with_draft_head(name);
+    model.config["max_position_embeddings"] = kContext;
+    const std::filesystem::path path = model.write(folder.path() / "model");
+    const engine::LoadedModel plain_model(path);
+    const engine::LoadedModel loaded(path, {.draft_head = true});
+    CHECK(plain_model.model.draft_head() == nullptr);
+    REQUIRE(loaded.model.draft_head() != nullptr);
+    std::mt19937 random(6);
+    std::vector<GenerationRequest> requests;
+    std::vector<Outcome> plain;
+    for (int i = 0; i < 8; ++i) {
+      requests.emplace_back();
+      for (int t = 0; t < 40; ++t) requests.back().prompt.push_back(static_cast<int>(random() % 33));
+      requests.back().options.max_tokens = 60 + random() % 50;
+      requests.back().options.ignore_eos = true;
+      Working working(plain_model, {.draft_tokens = 0});
+      plain.push_back(working.submit(requests.back())->wait());
+    }
+    const SchedulerStats empty = Scheduler(loaded, {}).stats();
+    const model::SequenceState state = loaded.model.make_state({}, kContext);
+    const std::uint64_t little = 9 * empty.page_bytes + 6 * state.mixer_bytes();
+    for (const std::uint64_t bytes : {std::uint64_t{1} << 30, little}) {
+      CAPTURE(bytes);
+      Working working(loaded, {.cache_bytes = bytes, .draft_tokens = 4});
+      check_same(working.submit(requests.front())->wait(), plain.front());
+      std::vector<std::shared_ptr<Collector>> together;
+      for (const GenerationRequest& request : requests) together.push_back(working.submit(request));
+      for (std::size_t i = 0; i < requests.size(); ++i) {
+        CAPTURE(i);
+        check_same(together[i]->wait(), plain[i]);
+      }
+      working.loop.drain();
+      working.join();
+      CHECK((bytes == little || working->stats().draft_tokens > 0));
     }
   }
 }

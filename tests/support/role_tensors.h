@@ -2,6 +2,7 @@
 #ifndef BALLAST_TESTS_SUPPORT_ROLE_TENSORS_H_
 #define BALLAST_TESTS_SUPPORT_ROLE_TENSORS_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <map>
@@ -33,7 +34,10 @@ using RoleTensors = std::map<std::tuple<model::Role, std::size_t, std::size_t>, 
 /// Calls visit(role, layer, expert) for every tensor that a model of this spec has.
 template <typename Visit>
 void for_each_role(const ModelSpec& spec, const Visit& visit) {
-  for (const model::Role role : model::outer_roles(spec)) visit(role, std::size_t{0}, std::size_t{0});
+  for (const model::Role role : model::outer_roles(spec)) {
+    const bool of_draft_head = std::ranges::find(model::kDraftRoles, role) != model::kDraftRoles.end();
+    visit(role, of_draft_head ? spec.layers.size() - 1 : std::size_t{0}, std::size_t{0});
+  }
   for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
     for (const model::Role role : model::block_norms(spec, layer)) visit(role, layer, std::size_t{0});
     for (const model::Part& part : model::block_linears(spec, layer)) visit(part.role, layer, part.expert);

@@ -93,6 +93,7 @@ int run_run(const RunFlags& flags) {
   options.context = flags.context;
   options.chat_template = flags.chat_template;
   options.generation_config = flags.generation_config;
+  options.draft_head = flags.options.draft_tokens > 0 && !flags.draft;
   ChatHistory history(flags.history, flags.system);
   const Model model(flags.model, options);
   Generator generator =

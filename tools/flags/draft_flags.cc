@@ -19,8 +19,8 @@ std::array<CLI::Option*, 2> add_draft_flags(CLI::App& command, std::optional<std
       command.add_option("--draft", model, "A smaller model with the same tokenizer, which drafts tokens for this one")
           ->type_name("MODEL");
   const std::string help =
-      "Most tokens drafted at once, by --draft or from what the text repeats, where that pays; the output stays the "
-      "same";
+      "Most tokens drafted at once, by --draft, by the model's own head for multi-token prediction, or from what the "
+      "text repeats, where that pays; the output stays the same";
   CLI::Option* tokens_flag = command.add_option("--draft-tokens", tokens, may_be_none ? help + "; 0: none" : help)
                                  ->type_name("N")
                                  ->capture_default_str()

@@ -1,5 +1,5 @@
 // Qwen3.5 to 3.8, dense and with experts: Qwen3-Next's layers with other matrices. Checkpoints also contain parts for
-// images and for multi-token prediction, which text does not need.
+// images, which text does not need.
 #include <array>
 #include <span>
 #include <string_view>
@@ -59,6 +59,7 @@ constexpr Architecture architecture(std::string_view model_type, ModelSpec (*des
           .config_from_gguf = config_from_gguf,
           .prefix = "model.",
           .other_prefixes = std::span(kTextPrefixes).first(1),
+          .draft_block = kQwenDraftBlock,
           .gguf_tiles_value_heads = true};
 }
 

@@ -47,6 +47,7 @@ constinit const Architecture kQwen3Next = {
     .fused = qwen3_next::kFused,
     .describe = qwen3_next::describe,
     .config_from_gguf = qwen3_next::config_from_gguf,
+    .draft_block = kQwenDraftBlock,
 };
 
 }  // namespace ballast::model

@@ -26,7 +26,18 @@ inline constexpr std::array<TensorNames, 12> kQwenDeltaNames{{
     {Role::kDeltaNorm, "model.layers.{}.linear_attn.norm", "blk.{}.ssm_norm"},
     {Role::kDeltaOutput, "model.layers.{}.linear_attn.out_proj", "blk.{}.ssm_out"},
 }};
-inline constexpr auto kQwenHybridNames = joined_names(kLlamaNames, kQwenExpertNames, kQwenDeltaNames);
+
+/// Names of the draft head (multi-token prediction), whose block is "mtp.layers.0".
+inline constexpr std::array<TensorNames, 6> kQwenDraftNames{{
+    {Role::kDraftEmbeddingNorm, "mtp.pre_fc_norm_embedding", "blk.{}.nextn.enorm"},
+    {Role::kDraftModelNorm, "mtp.model_norm", ""},
+    {Role::kDraftModelNorm, "model.norm", "output_norm"},
+    {Role::kDraftHiddenNorm, "mtp.pre_fc_norm_hidden", "blk.{}.nextn.hnorm"},
+    {Role::kDraftProjection, "mtp.fc", "blk.{}.nextn.eh_proj"},
+    {Role::kDraftNorm, "mtp.norm", "blk.{}.nextn.shared_head_norm"},
+}};
+inline constexpr std::string_view kQwenDraftBlock = "mtp.layers.0";
+inline constexpr auto kQwenHybridNames = joined_names(kLlamaNames, kQwenExpertNames, kQwenDeltaNames, kQwenDraftNames);
 
 /// For each head, q_proj holds the rows of its query and then those of its gate.
 inline constexpr std::array kQueryAndGate = {Role::kQuery, Role::kOutputGate};

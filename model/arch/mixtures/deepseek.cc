@@ -21,7 +21,8 @@ namespace {
 
 constexpr auto kPlainNames = joined_names(kLlamaNames, kSharedExpertNames);
 constexpr std::array<TensorNames, 1> kGgufMlpNorm{{{Role::kMlpNorm, "", "blk.{}.post_attention_norm"}}};
-constexpr auto kGlm4Names = joined_names(kPlainNames, kGgufMlpNorm);
+constexpr auto kGlm4Names = joined_names(kPlainNames, kGgufMlpNorm, kDeepseekDraftNames);
+constexpr auto kDraftedNames = joined_names(kLatentMixtureNames, kDeepseekDraftNames);
 
 // The epsilon of the latent vectors' norms, independent of rms_norm_eps (as in transformers and DeepSeek's own code).
 constexpr double kLatentEpsilon = 1e-6;
@@ -208,7 +209,7 @@ constinit const Architecture kDeepseekV2 = {
 
 constinit const Architecture kDeepseekV3 = {
     .model_type = "deepseek_v3",
-    .names = kLatentMixtureNames,
+    .names = deepseek::kDraftedNames,
     .fused = kFusedLatent,
     .describe = deepseek::describe_v3,
     .huggingface_interleaves_rope = true,
@@ -225,7 +226,7 @@ constinit const Architecture kMistral4 = {
 
 constinit const Architecture kGlm4MoeLite = {
     .model_type = "glm4_moe_lite",
-    .names = kLatentMixtureNames,
+    .names = deepseek::kDraftedNames,
     .fused = kFusedLatent,
     .describe = deepseek::describe_glm4_lite,
     .huggingface_interleaves_rope = true,

@@ -26,6 +26,17 @@ inline constexpr std::array<TensorNames, 9> kSharedExpertNames{{
     {Role::kExpertDown, "model.layers.{}.mlp.experts.down_proj", ""},
 }};
 
+/// Names of DeepSeek-V3's draft head (multi-token prediction), whose block comes after the model's last one. A
+/// checkpoint may repeat the embedding and the head in it, which are the model's.
+inline constexpr std::array<TensorNames, 6> kDeepseekDraftNames{{
+    {Role::kDraftEmbeddingNorm, "model.layers.{}.enorm", "blk.{}.nextn.enorm"},
+    {Role::kDraftModelNorm, "model.layers.{}.model_norm", ""},
+    {Role::kDraftModelNorm, "model.norm", "output_norm"},
+    {Role::kDraftHiddenNorm, "model.layers.{}.hnorm", "blk.{}.nextn.hnorm"},
+    {Role::kDraftProjection, "model.layers.{}.eh_proj", "blk.{}.nextn.eh_proj"},
+    {Role::kDraftNorm, "model.layers.{}.shared_head.norm", "blk.{}.nextn.shared_head_norm"},
+}};
+
 /// Names of fields, and the defaults of the configuration class. Fields without a default must exist.
 struct SharedExpertFields {
   std::string_view count = "n_routed_experts";
