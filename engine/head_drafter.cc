@@ -82,6 +82,7 @@ void HeadDrafter::continue_texts(std::span<Text> texts, std::size_t piece) {
     has_prompt = has_prompt || batch_.back().tokens.size() > kMostPending;
   }
   const kernels::Clock::time_point start = kernels::Clock::now();
+  model_.draft_head()->normalize(hidden_.data(), hidden_.size() / model_.spec().hidden_size);
   std::size_t drafted = 0;
   while (!batch_.empty()) {
     run();
