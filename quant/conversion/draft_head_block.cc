@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "quant/passes/passes.h"
 #include "quant/quantize/quantize.h"
 #include "quant/search/format_chooser.h"
 
@@ -33,6 +34,12 @@ WorkingBlock DraftHeadBlock::load(bool values) const {
     if (linear.free_format && linear.format.bits < kEightBits.bits) linear.format = kEightBits;
     linear.free_format = false;
   }
+  // The folds: they decide which biases all blocks of the output have.
+  Recipe folds = recipe_;
+  folds.equalize = folds.smooth = folds.rotate_values = false;
+  folds.outlier_fraction = 0;
+  ModelSpec after = spec;
+  for (const std::unique_ptr<Pass>& pass : make_passes(folds, after, nullptr)) pass->run(block);
   return block;
 }
 
