@@ -52,7 +52,7 @@ class DraftHead {
 
   /// Runs the head, whose hidden rows are normalized outputs of the model's last block or outputs of the head itself,
   /// and advances the states. Writes its output for the last token of each text, [batch.size()][hidden_size], which may
-  /// not be its input; the model's head reads it. Precondition: the tokens are in the vocabulary.
+  /// be its input; the model's head reads it. Precondition: the tokens are in the vocabulary.
   void forward(std::span<const DraftHeadTokens> batch, const Embedding& embedding, float* output,
                DraftHeadWorkspace& workspace) const;
 

@@ -55,8 +55,7 @@ std::vector<int> expected_draft(const model::Model& model, const std::vector<int
   for (;;) {
     draft.push_back(static_cast<int>(kernels::argmax(logits.data(), logits.size())));
     if (draft.size() == count) return draft;
-    const std::vector<float> before = output;
-    run(draft.back(), before.data());
+    run(draft.back(), output.data());
   }
 }
 
