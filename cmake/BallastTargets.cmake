@@ -51,13 +51,17 @@ if(BALLAST_NATIVE)
   set(unused_targets "(~${best}LL)")
 elseif(BALLAST_SANITIZE AND on_x86)
   # Highway's operations are deeply inlined, which sanitizers make slow to compile: minutes for the quantized matrix
-  # product with every target. So only SSE2, AVX2 and, if this machine has it, AVX-512 are built; the release build's
-  # tests run all targets. AVX-VNNI's instruction is encoded as in AVX-512, so that AVX2 with VNNI is also tested on
-  # processors that have only the AVX-512 encoding.
+  # product with every target. So on machines with AVX2 this build requires it, and has AVX2 and, if this machine has it,
+  # AVX-512; the release build's tests run all targets. AVX-VNNI's instruction is encoded as in AVX-512, so that AVX2
+  # with VNNI is also tested on processors that have only the AVX-512 encoding.
   set(unlike_this_machine "")
   if(NOT CMAKE_CROSSCOMPILING)
     ballast_machine_targets(all best)
     set(unlike_this_machine "|~${all}LL")
+    math(EXPR avx2 "${all} & (1 << 9)")  # HWY_AVX2
+    if(avx2)
+      add_compile_options(-march=haswell -maes -mpclmul)
+    endif()
   endif()
   set(unused_targets "(${unused_targets}|HWY_SSE4${unlike_this_machine})")
   add_compile_definitions(BALLAST_VNNI_BY_EVEX BALLAST_SMALL_TILES)

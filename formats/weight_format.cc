@@ -19,10 +19,10 @@ struct PlainFormat {
 };
 constexpr std::array<PlainFormat, 3> kPlain{{{Kind::kF32, "f32"}, {Kind::kF16, "f16"}, {Kind::kBF16, "bf16"}}};
 
-constexpr std::array<DType, 17> kBlockTypes = {
-    DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ2_S,  DType::kQ2_K, DType::kIQ3_XXS, DType::kQ3_K,
-    DType::kIQ3_S,   DType::kIQ4_XS, DType::kIQ4_NL, DType::kQ4_0, DType::kQ4_K,    DType::kQ4_1,
-    DType::kQ5_0,    DType::kQ5_K,   DType::kQ5_1,   DType::kQ6_K, DType::kQ8_0};
+constexpr std::array<DType, 19> kBlockTypes = {
+    DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ2_S,  DType::kQ2_K,  DType::kIQ3_XXS, DType::kQ3_K, DType::kIQ3_S,
+    DType::kIQ4_XS,  DType::kMXFP4,  DType::kIQ4_NL, DType::kNVFP4, DType::kQ4_0,    DType::kQ4_K, DType::kQ4_1,
+    DType::kQ5_0,    DType::kQ5_K,   DType::kQ5_1,   DType::kQ6_K,  DType::kQ8_0};
 
 std::string block_type_name(DType type) {
   std::string name(dtype_info(type).name);

@@ -6,7 +6,7 @@
 Requests have tools, schemas, grammars, thinking, histories with calls and results, and gaps, by /v1/chat/completions,
 /v1/responses, /v1/messages and /api/chat, as streams and whole. An answer under a schema must be valid, and so must the
 arguments of a call; events must be in order; misuse must be answered with 4xx (or with what else its line allows), and
-never with 5xx or a closed connection. In the end each different request is sent again, alone, and all answers to it must
+never with 5xx or a closed connection. Requests are spread over all models that the server lists. In the end each different request is sent again, alone, and all answers to it must
 have been the same. Answers with status 429 and 503 count as refused. Exit code 1 if something failed.
 """
 
@@ -61,11 +61,13 @@ def parsed(text: str) -> object:
 
 
 class Server:
-    def __init__(self, url: str, key: str | None):
+    """A server's model."""
+
+    def __init__(self, url: str, key: str | None, model: str):
         parts = urllib.parse.urlsplit(url)
         self.host, self.port = parts.hostname, parts.port or 80
         self.headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
-        self.model = json.loads(self.request("GET", "/v1/models")[1])["data"][0]["id"]
+        self.model = model
 
     def request(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
         """Returns status and body. `body`: bytes unchanged, anything else as JSON."""
@@ -95,6 +97,11 @@ class Server:
             if "error" in event and event["error"]:
                 raise Refused if str(event["error"].get("code", "")) == "503" else Wrong(str(event["error"])[:300])
         return found
+
+
+def models_of(url: str, key: str | None) -> list[Server]:
+    listed = json.loads(Server(url, key, "").request("GET", "/v1/models")[1])["data"]
+    return [Server(url, key, model["id"]) for model in listed]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -608,11 +615,11 @@ def misuses(model: str) -> list[Misuse]:
 
 
 class Load:
-    def __init__(self, server: Server, arguments: argparse.Namespace):
-        self.server, self.arguments = server, arguments
+    def __init__(self, models: list[Server], arguments: argparse.Namespace):
+        self.models, self.arguments = models, arguments
         self.end = time.monotonic() + arguments.duration
-        self.misuses = misuses(server.model)
-        self.answers = {}  # by kind, API and seed
+        self.misuses = misuses(models[0].model)
+        self.answers = {}  # by index of the model, kind, API and seed
         self.done, self.refused, self.misused = collections.Counter(), collections.Counter(), collections.Counter()
         self.failures = collections.Counter()
 
@@ -620,8 +627,9 @@ class Load:
         if source.random() < self.arguments.misuse:
             return self.misuse(source.choice(self.misuses))
         name, api, seed = source.choice(list(KINDS)), source.choice(list(APIS)), source.randrange(self.arguments.distinct)
+        model = source.randrange(len(self.models))
         try:
-            answer = KINDS[name](self.server, APIS[api], seed, source.random() < 0.5)
+            answer = KINDS[name](self.models[model], APIS[api], seed, source.random() < 0.5)
         except Refused:
             self.refused[name] += 1
             time.sleep(0.2)
@@ -633,11 +641,11 @@ class Load:
             self.failures[f"{name} by {api}: {type(error).__name__}: {error}"] += 1
             return
         self.done[name] += 1
-        self.answers.setdefault((name, api, seed), []).append(json.dumps(answer))
+        self.answers.setdefault((model, name, api, seed), []).append(json.dumps(answer))
 
     def misuse(self, each: Misuse) -> None:
         try:
-            status, data = self.server.request(each.method, each.path, each.body)
+            status, data = self.models[0].request(each.method, each.path, each.body)
         except (OSError, http.client.HTTPException) as error:
             self.failures[f"misuse, {each.name}: {type(error).__name__}: {error}"] += 1
             return
@@ -658,14 +666,15 @@ class Load:
     def verify(self) -> list[str]:
         """Sends each request again, alone; returns those whose answers differ."""
         different = []
-        for (name, api, seed), answers in self.answers.items():
+        for (model, name, api, seed), answers in sorted(self.answers.items()):  # one model after the other
             for _ in range(20):
                 with contextlib.suppress(Refused):
-                    answers.append(json.dumps(KINDS[name](self.server, APIS[api], seed, False)))
+                    answers.append(json.dumps(KINDS[name](self.models[model], APIS[api], seed, False)))
                     break
                 time.sleep(1)
             if len(set(answers)) > 1:
-                different.append(f"{name} by {api} with seed {seed}: {sorted(set(answers))[:2]}")
+                different.append(f"{name} of {self.models[model].model} by {api} with seed {seed}: "
+                                 f"{sorted(set(answers))[:2]}")
         return different
 
 
@@ -681,7 +690,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="(default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     arguments = parser.parse_args()
-    load = Load(Server(arguments.url, arguments.key), arguments)
+    load = Load(models_of(arguments.url, arguments.key), arguments)
     load.run()
     different = load.verify()
     told = {"done": dict(load.done), "refused": sum(load.refused.values()), "verified": len(load.answers),

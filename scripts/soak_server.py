@@ -2,12 +2,17 @@
 """Overloads a server for a long time, with disconnecting, hostile and frozen clients, and prints the result.
 
     soak_server.py --model smollm2-w8a8 --minutes 30
+    soak_server.py --model smollm2-w8a8 --beside smollm2-w4a8 --models-memory 700MB --restarts 2
 
 Measures the server's capacity, then sends 1.2 times as many requests (load_server.py, Poisson arrivals): 10 % of the
 clients disconnect, 5 % of the requests are hostile. In addition, clients are repeatedly frozen (SIGSTOP) while they
 receive answers, then killed or woken. Beside them, --agents clients use and misuse tools, schemas and all APIs
-(load_apis.py). All answers are compared with those of the same requests alone, and the server's memory is measured from the time when the queue is full (after a tenth of the time). Exit code 1 if something failed, or
-if memory grew by more than 2 % between the first and the last fifth of the remaining time. Needs aiohttp.
+(load_apis.py), of all models: with a --models-memory that does not hold all, they are loaded and unloaded in turn. The
+server is restarted --restarts times, and each time begins with the beginnings of texts that it left on disk.
+
+All answers are compared with those of the same requests alone, and the server's memory is measured from the time when the
+queue is full (after a tenth of the time between restarts). Exit code 1 if something failed, or if memory grew by more
+than 2 % between the first and the last fifth of the remaining time. Needs aiohttp.
 """
 
 import argparse
@@ -18,7 +23,9 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+import urllib.request
 
 from peers.runs import PeerError, reading, run
 from peers.served_program import ServedProgram, free_port
@@ -82,7 +89,8 @@ class FrozenClient:
         self.process = None
 
 
-def watch(server: ServedProgram, load: subprocess.Popen, arguments: argparse.Namespace) -> tuple[list[int], int]:
+def watch(server: ServedProgram, load: subprocess.Popen, arguments: argparse.Namespace,
+          minutes: float) -> tuple[list[int], int]:
     """Returns the server's memory in bytes over the time of the load, and how many clients were frozen."""
     client = FrozenClient(server.url, arguments)
     begin = time.monotonic()
@@ -90,7 +98,7 @@ def watch(server: ServedProgram, load: subprocess.Popen, arguments: argparse.Nam
     while load.poll() is None and server.process.poll() is None:
         time.sleep(LOOK)
         now = time.monotonic()
-        if now - begin < arguments.minutes * 60:
+        if now - begin < minutes * 60:
             client.look(now)
             sizes.append(resident_bytes(server.process))
         else:
@@ -108,17 +116,27 @@ def tell_memory(sizes: list[int]) -> bool:
     return parts[-1] <= GROWTH * parts[0]
 
 
+def tell_caches(server: ServedProgram, log: pathlib.Path) -> None:
+    """Prints how often the server loaded a model and how much came back from disk."""
+    with urllib.request.urlopen(server.url + "/metrics", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    hits = sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("ballast_disk_cache_hits_total"))
+    loads = log.read_text(encoding="utf-8").count('"event":"model_loading"')
+    print(f"models      loaded {loads} times; {hits:.0f} tokens of prompts came back from disk")
+
+
 def soak(server: ServedProgram, arguments: argparse.Namespace) -> bool:
     able = capacity(server.url, arguments)
     rate = arguments.overload * able
-    print(f"capacity    {able:.2f} requests/s; asked for {rate:.2f} for {arguments.minutes:g} minutes", flush=True)
-    command = load_command(server.url, arguments, "--rate", rate, "--duration", arguments.minutes * 60, "--disconnect", 0.1,
+    minutes = arguments.minutes / (arguments.restarts + 1)
+    print(f"capacity    {able:.2f} requests/s; asked for {rate:.2f} for {minutes:g} minutes", flush=True)
+    command = load_command(server.url, arguments, "--rate", rate, "--duration", minutes * 60, "--disconnect", 0.1,
                            "--hostile", 0.05, "--distinct", arguments.distinct, "--verify")
     agents = [sys.executable, str(HERE / "load_apis.py"), "--url", server.url, "--json", "--duration",
-              str(arguments.minutes * 60), "--concurrency", str(arguments.agents)]
+              str(minutes * 60), "--concurrency", str(arguments.agents)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as load, \
             subprocess.Popen(agents, stdout=subprocess.PIPE, text=True) as apis:
-        sizes, frozen = watch(server, load, arguments)
+        sizes, frozen = watch(server, load, arguments, minutes)
         if server.process.poll() is not None:
             load.kill()
             apis.kill()
@@ -143,7 +161,9 @@ def soak(server: ServedProgram, arguments: argparse.Namespace) -> bool:
                  *told["different"], *(f"{count} x {reason}" for reason, count in by_agents["failures"].items()),
                  *by_agents["different"]][:20]:
         print(f"            {line}")
-    stayed = tell_memory(sizes)
+    tell_caches(server, arguments.log)
+    # Models that take turns have different sizes.
+    stayed = tell_memory(sizes) or bool(arguments.beside)
     return stayed and not (told["failed"] or told["hostile_failed"] or told["different"] or by_agents["failures"] or
                            by_agents["different"])
 
@@ -152,6 +172,11 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ballast", default="build/release/ballast", help="the program (default %(default)s)")
     parser.add_argument("--model", type=pathlib.Path, required=True)
+    parser.add_argument("--beside", type=pathlib.Path, action="append", default=[], metavar="MODEL",
+                        help="another model that the clients of the APIs ask for, too; more than one is possible")
+    parser.add_argument("--models-memory", metavar="SIZE", help="memory of the server for all models")
+    parser.add_argument("--restarts", type=int, default=0, metavar="N",
+                        help="restarts of the server, with its cache on disk (default %(default)s)")
     parser.add_argument("--minutes", type=float, default=30, metavar="N", help="(default %(default)s)")
     parser.add_argument("--overload", type=float, default=1.2, metavar="F",
                         help="factor of the capacity (default %(default)s)")
@@ -167,17 +192,28 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def serve_command(arguments: argparse.Namespace, port: int, cache: str) -> list:
+    models = [arguments.model, *arguments.beside]
+    command = [arguments.ballast, "serve", *models, "--port", port, "--cache-memory", arguments.cache_memory]
+    if arguments.models_memory:
+        command += ["--models-memory", arguments.models_memory]
+    return command + (["--cache-dir", cache] if arguments.restarts else [])
+
+
 def main() -> int:
     arguments = parse_arguments()
     server = None
     try:
-        port = free_port()
-        server = ServedProgram("ballast", [arguments.ballast, "serve", arguments.model, "--port", port, "--cache-memory",
-                                           arguments.cache_memory], port, arguments.log)
-        holds = soak(server, arguments)
-        code = server.stop()
-        print(f"the server  ended with code {code}")
-        return 0 if holds and code == 0 else 1
+        all_hold = True
+        with tempfile.TemporaryDirectory() as cache:
+            for _ in range(arguments.restarts + 1):
+                port = free_port()
+                server = ServedProgram("ballast", serve_command(arguments, port, cache), port, arguments.log)
+                holds = soak(server, arguments)
+                code = server.stop()
+                print(f"the server  ended with code {code}", flush=True)
+                all_hold = all_hold and holds and code == 0
+        return 0 if all_hold else 1
     except PeerError as error:
         sys.exit(f"soak_server: {error}")
     except KeyboardInterrupt:

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <span>
 
+#include "formats/blocks/block_fields.h"
 #include "formats/blocks/block_tables.h"
 #include "formats/blocks/iq_lattice.h"
 
@@ -152,20 +153,20 @@ void write_q3_k(const QuantizedRow& row, std::size_t index, BlockBytes block) {
   pack_two_bits(codes.data(), block.subspan(32, 64));
 }
 
-/// Returns the indices of 32 codes, offset by `middle`, in the table of 4-bit values.
-std::array<std::uint8_t, 32> places_of(const std::uint8_t* codes, int middle) {
+/// Packs two codes for each byte, offset by `middle`, as their indices in the table of 4-bit values.
+void pack_places(const std::array<std::int8_t, 16>& table, const std::uint8_t* codes, int middle, BlockBytes nibbles) {
   std::array<std::uint8_t, 32> places{};
-  for (std::size_t i = 0; i < 32; ++i) {
-    const auto* found = std::ranges::find(kIq4Values, static_cast<std::int8_t>(codes[i] - middle));
-    assert(found != kIq4Values.end());
-    places[i] = static_cast<std::uint8_t>(found - kIq4Values.begin());
+  for (std::size_t i = 0; i < 2 * nibbles.size(); ++i) {
+    const auto* found = std::ranges::find(table, static_cast<std::int8_t>(codes[i] - middle));
+    assert(found != table.end());
+    places[i] = static_cast<std::uint8_t>(found - table.begin());
   }
-  return places;
+  pack_halves(places.data(), nibbles);
 }
 
 void write_iq4_nl(const QuantizedRow& row, std::size_t index, BlockBytes block) {
   put_u16(row.scales[index], block, 0);
-  pack_halves(places_of(row.codes.data() + 32 * index, 128).data(), block.subspan(2, 16));
+  pack_places(kIq4Values, row.codes.data() + 32 * index, 128, block.subspan(2, 16));
 }
 
 void write_iq4_xs(const QuantizedRow& row, std::size_t index, BlockBytes block) {
@@ -176,9 +177,28 @@ void write_iq4_xs(const QuantizedRow& row, std::size_t index, BlockBytes block) 
     std::uint8_t& low = block[4 + group / 2];
     low = static_cast<std::uint8_t>(low | (factor & 0x0FU) << group % 2 * 4);
     high_bits |= (factor >> 4U) << (2 * group);
-    pack_halves(places_of(row.codes.data() + 256 * index + 32 * group, 128).data(), block.subspan(8 + 16 * group, 16));
+    pack_places(kIq4Values, row.codes.data() + 256 * index + 32 * group, 128, block.subspan(8 + 16 * group, 16));
   }
   put_u16(static_cast<std::uint16_t>(high_bits), block, 2);
+}
+
+void write_mxfp4(const QuantizedRow& row, std::size_t index, BlockBytes block) {
+  constexpr int kFractionBits = 7;
+  // The scale is a BF16: the two smallest powers of two have no exponent, but one bit of the fraction.
+  const unsigned scale = row.scales[index];
+  const unsigned exponent = scale >> kFractionBits;
+  block[0] = static_cast<std::uint8_t>(exponent != 0 ? exponent + 1 : scale >> (kFractionBits - 1));
+  pack_places(kTwiceE2M1, row.codes.data() + 32 * index, 16, block.subspan(1, 16));
+}
+
+void write_nvfp4(const QuantizedRow& row, std::size_t index, BlockBytes block) {
+  for (std::size_t group = 0; group < 4; ++group) {
+    const float scale = half_at(&row.scales[4 * index + group]);
+    const auto* found = std::ranges::lower_bound(kNvfp4Scales, scale);
+    assert(found != kNvfp4Scales.end() && *found == scale);
+    block[group] = static_cast<std::uint8_t>(found - kNvfp4Scales.begin());
+    pack_places(kTwiceE2M1, row.codes.data() + 64 * index + 16 * group, 32, block.subspan(4 + 8 * group, 8));
+  }
 }
 
 template <DType kType>
@@ -191,7 +211,7 @@ struct BlockWriter {
   void (*write)(const QuantizedRow& row, std::size_t index, BlockBytes block);
 };
 
-constexpr std::array<BlockWriter, 17> kWriters{{
+constexpr std::array<BlockWriter, 19> kWriters{{
     {DType::kQ8_0, write_q8_0},
     {DType::kQ4_0, write_q4_0},
     {DType::kQ4_1, write_q4_1},
@@ -204,6 +224,8 @@ constexpr std::array<BlockWriter, 17> kWriters{{
     {DType::kQ6_K, write_q6_k},
     {DType::kIQ4_NL, write_iq4_nl},
     {DType::kIQ4_XS, write_iq4_xs},
+    {DType::kMXFP4, write_mxfp4},
+    {DType::kNVFP4, write_nvfp4},
     {DType::kIQ2_XXS, write_lattice<DType::kIQ2_XXS>},
     {DType::kIQ2_XS, write_lattice<DType::kIQ2_XS>},
     {DType::kIQ2_S, write_lattice<DType::kIQ2_S>},

@@ -11,7 +11,10 @@ namespace ballast::formats {
 
 std::vector<WeightFormat> block_formats() {
   std::vector<WeightFormat> formats;
-  for (const DType type : writable_block_types()) formats.push_back(block_format(type));
+  for (const DType type : writable_block_types()) {
+    // IQ4_XS and IQ4_NL are as small and lose less; they are for processors that multiply these.
+    if (type != DType::kMXFP4 && type != DType::kNVFP4) formats.push_back(block_format(type));
+  }
   return formats;
 }
 
@@ -87,7 +90,8 @@ std::uint32_t gguf_file_type(DType dtype) {
       FileType{DType::kQ5_K, 16},   FileType{DType::kQ6_K, 18},   FileType{DType::kIQ4_NL, 25},
       FileType{DType::kBF16, 32},   FileType{DType::kIQ4_XS, 30}, FileType{DType::kIQ2_XXS, 19},
       FileType{DType::kIQ2_XS, 20}, FileType{DType::kIQ2_S, 28},  FileType{DType::kIQ3_XXS, 23},
-      FileType{DType::kIQ3_S, 26},  FileType{DType::kF32, 0}};
+      FileType{DType::kIQ3_S, 26},  FileType{DType::kMXFP4, 38},  FileType{DType::kNVFP4, 39},
+      FileType{DType::kF32, 0}};
   return std::ranges::find(kTypes, dtype, &FileType::dtype)->number;
 }
 

@@ -128,11 +128,12 @@ class Gptq {
       if (lattice_ != nullptr && j % kCell == 0) round_cell(r, j);
       const float* upper = factor_.upper.data() + j * cols_;
       const QuantParams& grid = grids_[r].groups[c / group_size_];
+      std::uint8_t& code = codes_[r * cols_ + c];
+      if (lattice_ == nullptr) {
+        code = static_cast<std::uint8_t>(quantized_mask_[c] != 0 ? code_of(row[j], grid, range_) : grid.zero_point);
+      }
       // An outlier column loses almost nothing in 16 bits.
-      int code = quantized_mask_[c] != 0 ? code_of(row[j], grid, range_) : grid.zero_point;
-      if (lattice_ != nullptr) code = codes_[r * cols_ + c];
       const float rounded = quantized_mask_[c] != 0 ? value_of(code, grid) : row[j];
-      codes_[r * cols_ + c] = static_cast<std::uint8_t>(code);
       const float scaled = (row[j] - rounded) / upper[j];
       errors_[r * kBlockColumns + (j - begin)] = -scaled;
       for (std::size_t k = j + 1; k < end; ++k) row[k] -= scaled * upper[k];

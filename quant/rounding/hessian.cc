@@ -75,34 +75,24 @@ Hessian HessianSum::finish(Ranks& ranks) {
 
 namespace {
 
-/// Returns the columns in the order of rounding. Outlier columns lose nothing, so they come last, where they can
-/// correct the error of the others.
-std::vector<std::int32_t> rounding_order(const Hessian& moments, std::span<const std::int32_t> outlier_columns) {
+/// Returns the columns in the order of rounding if `cell` neighbours are rounded together. Outlier columns lose
+/// nothing, so they come last, where they can correct the error of the others.
+std::vector<std::int32_t> rounding_order(const Hessian& moments, std::span<const std::int32_t> outlier_columns,
+                                         std::size_t cell) {
+  assert(moments.cols % cell == 0);
   std::vector<std::uint8_t> is_outlier(moments.cols);
   for (const std::int32_t column : outlier_columns) is_outlier[static_cast<std::size_t>(column)] = 1;
-  std::vector<std::int32_t> order(moments.cols);
-  std::iota(order.begin(), order.end(), 0);
-  const auto energy = [&](std::int32_t column) {
-    const auto c = static_cast<std::size_t>(column);
-    return moments.values[c * moments.cols + c];
-  };
-  std::ranges::stable_sort(order, [&](std::int32_t a, std::int32_t b) {
-    const bool a_outlier = is_outlier[static_cast<std::size_t>(a)] != 0;
-    const bool b_outlier = is_outlier[static_cast<std::size_t>(b)] != 0;
-    return a_outlier != b_outlier ? b_outlier : energy(a) > energy(b);
-  });
-  return order;
-}
-
-/// Returns the columns in the order of rounding if `cell` neighbours are rounded together.
-std::vector<std::int32_t> rounding_order_of_cells(const Hessian& moments, std::size_t cell) {
-  assert(moments.cols % cell == 0);
-  std::vector<std::size_t> cells(moments.cols / cell);
-  std::iota(cells.begin(), cells.end(), 0);
-  std::vector<double> energies(cells.size());
+  std::vector<double> energies(moments.cols / cell);
   for (std::size_t c = 0; c < moments.cols; ++c) energies[c / cell] += double{moments.values[c * moments.cols + c]};
-  std::ranges::stable_sort(cells, std::ranges::greater{}, [&](std::size_t index) { return energies[index]; });
+  std::vector<std::size_t> cells(energies.size());
+  std::iota(cells.begin(), cells.end(), 0);
+  std::ranges::stable_sort(cells, [&](std::size_t a, std::size_t b) {
+    const bool a_outlier = is_outlier[a * cell] != 0;
+    const bool b_outlier = is_outlier[b * cell] != 0;
+    return a_outlier != b_outlier ? b_outlier : energies[a] > energies[b];
+  });
   std::vector<std::int32_t> order;
+  order.reserve(moments.cols);
   for (const std::size_t index : cells) {
     for (std::size_t i = 0; i < cell; ++i) order.push_back(static_cast<std::int32_t>(index * cell + i));
   }
@@ -164,7 +154,7 @@ InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> 
   const std::size_t n = moments.cols;
   InverseCholesky factor;
   factor.cols = n;
-  factor.order = cell == 1 ? rounding_order(moments, outlier_columns) : rounding_order_of_cells(moments, cell);
+  factor.order = rounding_order(moments, outlier_columns, cell);
   factor.cell = cell;
   const std::size_t rounded = outlier_columns.size() < n ? n - outlier_columns.size() : n;
   // R = U^-1, whose transpose in reversed order is the inverse of the factor in reversed order.
@@ -180,7 +170,7 @@ InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> 
 
 std::vector<float> column_importance(const Hessian& moments, double damping) {
   const std::size_t n = moments.cols;
-  const std::vector<std::int32_t> order = rounding_order(moments, {});
+  const std::vector<std::int32_t> order = rounding_order(moments, {}, 1);
   const Cholesky factor = factorize_reversed(moments, order, n, damping);
   std::vector<float> importance(n);
   for (std::size_t j = 0; j < n; ++j) {

@@ -158,7 +158,8 @@ TEST_CASE("attention without a causal mask sees as far ahead as back in a window
       check_attention(c);
     }
     for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kInt8}) {
-      for (const std::size_t length : {1, 63, 64, 150, 700, 1100}) {
+      for (const std::size_t length : {1, 63, 64, 150, 1100}) {
+        if (length > 1000 && window != 500) continue;  // takes long
         AttentionCase c = {.heads = 4, .kv_heads = 2, .head_size = 24, .queries = length, .length = length};
         c.value_size = 17;
         c.type = type;

@@ -16,6 +16,12 @@ constexpr NearestCodes kNearestIq4(formats::kIq4Values, kMiddle);
 constexpr int kLowestIq4 = kMiddle + formats::kIq4Values.front();
 constexpr int kHighestIq4 = kMiddle + formats::kIq4Values.back();
 
+constexpr int kMiddleMxfp4 = 16;
+constexpr int kMiddleNvfp4 = 32;
+constexpr int kLargestFloat4 = std::ranges::max(formats::kTwiceE2M1);
+constexpr NearestCodes kNearestMxfp4(formats::kTwiceE2M1, kMiddleMxfp4);
+constexpr NearestCodes kNearestNvfp4(formats::kTwiceE2M1, kMiddleNvfp4);
+
 // The values that single elements of lattices can have, of either sign.
 constexpr std::array<std::int8_t, 6> kIq2Steps = {-43, -25, -8, 8, 25, 43};
 constexpr std::array<std::int8_t, 16> kIq3XxsSteps = {-62, -52, -44, -36, -28, -20, -12, -4,
@@ -40,7 +46,7 @@ constexpr BlockType lattice(DType dtype, std::size_t group_size, int zero_point,
           .is_lattice = true};
 }
 
-constexpr std::array<BlockType, 17> kBlockTypes{{
+constexpr std::array<BlockType, 19> kBlockTypes{{
     {.dtype = DType::kQ8_0, .qmin = 1, .qmax = 255, .zero_point = 128},
     {.dtype = DType::kQ4_0, .qmax = 15, .zero_point = 8},
     {.dtype = DType::kQ4_1, .qmax = 15, .has_minimums = true},
@@ -89,6 +95,20 @@ constexpr std::array<BlockType, 17> kBlockTypes{{
      .factor_low = -32,
      .factor_high = 31,
      .nearest = &kNearestIq4},
+    {.dtype = DType::kMXFP4,
+     .qmin = kMiddleMxfp4 - kLargestFloat4,
+     .qmax = kMiddleMxfp4 + kLargestFloat4,
+     .zero_point = kMiddleMxfp4,
+     .nearest = &kNearestMxfp4,
+     .scales = formats::kMxfp4Scales,
+     .scale_type = DType::kBF16},
+    {.dtype = DType::kNVFP4,
+     .qmin = kMiddleNvfp4 - kLargestFloat4,
+     .qmax = kMiddleNvfp4 + kLargestFloat4,
+     .zero_point = kMiddleNvfp4,
+     .group_size = 16,
+     .nearest = &kNearestNvfp4,
+     .scales = formats::kNvfp4Scales},
     lattice(DType::kIQ2_XXS, 32, kMiddle, kIq2Steps.back(), kNearestIq2),
     lattice(DType::kIQ2_XS, 16, kMiddle, kIq2Steps.back(), kNearestIq2),
     lattice(DType::kIQ2_S, 16, kMiddle, kIq2Steps.back(), kNearestIq2),

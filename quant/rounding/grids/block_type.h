@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "ballast/tensor.h"
 #include "quant/rounding/grids/quant_params.h"
@@ -11,7 +12,8 @@
 namespace ballast::quant {
 
 /// Values are (code - zero_point) * scale - minimum; a group of columns shares both. Each is an F16 of the group, or an
-/// F16 that groups_of_scale groups share times an integer of the group. The scales of lattices are odd multiples.
+/// F16 that groups_of_scale groups share times an integer of the group. The scales of lattices are odd multiples; 4-bit
+/// floats have few scales.
 struct BlockType {
   DType dtype = DType::kQ8_0;
   int qmin = 0;
@@ -24,6 +26,8 @@ struct BlockType {
   int factor_high = 0;
   int minimum_factor_high = 0;
   const NearestCodes* nearest = nullptr;  ///< as in QuantRange
+  std::span<const float> scales{};        ///< all that a group can have, ascending; empty: every F16
+  DType scale_type = DType::kF16;         ///< in which kernels take scales
   bool is_lattice = false;                ///< not all combinations of codes exist, see lattice_search.h
 };
 

@@ -27,6 +27,10 @@ Minimums minimums_of(const WeightFormat& format) {
   return block_type(format.block_type).groups_of_scale == 0 ? Minimums::kAny : Minimums::kNotNegative;
 }
 
+std::span<const float> few_scales(const WeightFormat& format) {
+  return is_blocks(format) ? block_type(format.block_type).scales : std::span<const float>();
+}
+
 bool has_two_levels(const WeightFormat& format) {
   return is_blocks(format) ? block_type(format.block_type).groups_of_scale != 0 : format.scale_bits == 8;
 }
@@ -38,6 +42,7 @@ GroupSearch::GroupSearch(const WeightFormat& format, DType scale_type, GridMetho
       scale_type_(is_blocks(format) ? DType::kF16 : scale_type),
       method_(method),
       two_levels_(has_two_levels(format)),
+      few_scales_(few_scales(format)),
       real_(QuantRange(format), minimums_of(format)) {}
 
 QuantParams GroupSearch::best_grid(const WeightedGroup& group) const {
@@ -46,6 +51,7 @@ QuantParams GroupSearch::best_grid(const WeightedGroup& group) const {
   const bool is_real = is_blocks(format_) || is_affine(format_) || format_.codebook != CodebookId::kUniform;
   if (!is_real) return integer_grid(group);
   const QuantParams grid = search ? real_.searched_grid(group) : real_.range_grid(group);
+  if (!few_scales_.empty()) return grid_of_few(group, grid);
   return two_levels_ ? grid : rounded_grid(group, grid);
 }
 
@@ -53,6 +59,30 @@ QuantParams GroupSearch::in_16_bits(QuantParams grid) const {
   grid.scale = as_half(grid.scale, scale_type_);
   grid.minimum = as_half(grid.minimum, scale_type_);
   return grid;
+}
+
+QuantParams GroupSearch::grid_of_few(const WeightedGroup& group, const QuantParams& grid) const {
+  // Codes are symmetric, so the sign of a scale does not matter; the next scale up has the whole range.
+  const auto above = [&](float scale) {
+    const auto found = std::ranges::lower_bound(few_scales_, std::abs(scale));
+    return std::min(static_cast<std::size_t>(found - few_scales_.begin()), few_scales_.size() - 1);
+  };
+  const auto with_scale = [&](std::size_t index) {
+    return QuantParams{few_scales_[index], range().symmetric_zero_point};
+  };
+  const std::size_t whole = above(real_.range_grid(group).scale);
+  QuantParams best = with_scale(whole);
+  if (method_ == GridMethod::kRange) return best;
+  float least = weighted_error(group, best, range());
+  const std::size_t wanted = above(grid.scale);
+  const auto below = [](std::size_t index) { return index == 0 ? 0 : index - 1; };
+  for (const std::size_t index : {below(whole), wanted, below(wanted)}) {
+    const float error = weighted_error(group, with_scale(index), range());
+    if (!(error < least)) continue;
+    least = error;
+    best = with_scale(index);
+  }
+  return best;
 }
 
 QuantParams GroupSearch::rounded_grid(const WeightedGroup& group, const QuantParams& grid) const {

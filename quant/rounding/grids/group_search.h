@@ -2,6 +2,8 @@
 #ifndef BALLAST_QUANT_ROUNDING_GRIDS_GROUP_SEARCH_H_
 #define BALLAST_QUANT_ROUNDING_GRIDS_GROUP_SEARCH_H_
 
+#include <span>
+
 #include "ballast/recipe.h"
 #include "ballast/tensor.h"
 #include "quant/rounding/grids/block_search.h"
@@ -25,6 +27,10 @@ class GroupSearch {
  private:
   QuantParams in_16_bits(QuantParams grid) const;
 
+  /// Returns the grid with the smallest error of those whose scale is in `few_scales_` next to a real grid's or to that
+  /// of the plain range.
+  QuantParams grid_of_few(const WeightedGroup& group, const QuantParams& grid) const;
+
   /// Returns a real grid in 16 bits, or the plain range in 16 bits where that has a smaller error.
   QuantParams rounded_grid(const WeightedGroup& group, const QuantParams& grid) const;
 
@@ -39,6 +45,7 @@ class GroupSearch {
   DType scale_type_;
   GridMethod method_;
   bool two_levels_;
+  std::span<const float> few_scales_;  ///< if not every scale in 16 bits can be stored
   BlockSearch real_;
 };
 

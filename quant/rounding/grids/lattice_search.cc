@@ -99,34 +99,32 @@ float LatticeSearch::nearest(const float* values, const float* weights, float sc
     }
     signs[cheapest] = -signs[cheapest];
   };
+  const std::size_t parts = kCell / size_;
+  std::array<kernels::LatticePoint, 2> best;
+  std::size_t flipped_part = parts;
+  for (std::size_t part = 0; part < parts; ++part) {
+    best[part] = kernels::nearest_point(points(), weights + part * size_, products.data() + part * size_);
+  }
+  if (flip) {
+    // The part that loses less has the wrong sign.
+    kernels::LatticePoint flipped;
+    float least = 0;
+    for (std::size_t part = 0; part < parts; ++part) {
+      const kernels::LatticePoint other =
+          kernels::nearest_point_with_flip(points(), weights + part * size_, products.data() + part * size_);
+      const float loss = other.cost - best[part].cost;
+      if (flipped_part != parts && !(loss < least)) continue;
+      least = loss;
+      flipped = other;
+      flipped_part = part;
+    }
+    best[flipped_part] = flipped;
+    flip_in(flipped_part, flipped.index);
+  }
   float cost = energy;
-  if (size_ == kCell) {
-    const kernels::LatticePoint best = flip ? kernels::nearest_point_with_flip(points(), weights, products.data())
-                                            : kernels::nearest_point(points(), weights, products.data());
-    if (flip) flip_in(0, best.index);
-    copy_point(best.index, signs.data(), steps.data());
-    cost += best.cost;
-  } else {
-    std::array<kernels::LatticePoint, 2> best;
-    for (std::size_t part = 0; part < 2; ++part) {
-      best[part] = kernels::nearest_point(points(), weights + part * size_, products.data() + part * size_);
-    }
-    if (flip) {
-      std::array<kernels::LatticePoint, 2> flipped;
-      std::array<float, 2> loss;
-      for (std::size_t part = 0; part < 2; ++part) {
-        flipped[part] =
-            kernels::nearest_point_with_flip(points(), weights + part * size_, products.data() + part * size_);
-        loss[part] = flipped[part].cost - best[part].cost;
-      }
-      const std::size_t part = loss[1] < loss[0] ? 1 : 0;
-      best[part] = flipped[part];
-      flip_in(part, best[part].index);
-    }
-    for (std::size_t part = 0; part < 2; ++part) {
-      copy_point(best[part].index, signs.data() + part * size_, steps.data() + part * size_);
-      cost += best[part].cost;
-    }
+  for (std::size_t part = 0; part < parts; ++part) {
+    copy_point(best[part].index, signs.data() + part * size_, steps.data() + part * size_);
+    cost += best[part].cost;
   }
   return std::max(0.0F, cost * scale * scale);
 }

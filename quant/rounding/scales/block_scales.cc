@@ -31,7 +31,7 @@ void BlockScales::store(std::span<const WeightedGroup> groups, RowGrids& grids) 
   grids.block_scales.resize(groups.size());
   grids.block_minimums.resize(type_.has_minimums ? groups.size() : 0);
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    grids.block_scales[g] = f16_bits(grids.groups[g].scale);
+    grids.block_scales[g] = half_bits(grids.groups[g].scale, type_.scale_type);
     if (type_.has_minimums) grids.block_minimums[g] = f16_bits(grids.groups[g].minimum);
   }
 }

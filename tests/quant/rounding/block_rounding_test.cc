@@ -85,12 +85,12 @@ TEST_CASE("blocks decode to what the grids promise, and codes are the nearest th
 
 TEST_CASE("blocks lose what their bits allow, and searched ones less than those over the range") {
   // Root mean square errors over the values' size of searched blocks; measured plus a tenth.
-  const std::map<DType, double> budgets = {{DType::kIQ2_XXS, 0.40}, {DType::kIQ2_XS, 0.36}, {DType::kIQ2_S, 0.32},
-                                           {DType::kIQ3_XXS, 0.20}, {DType::kIQ3_S, 0.17},  {DType::kQ2_K, 0.32},
-                                           {DType::kQ3_K, 0.17},    {DType::kQ4_0, 0.095},  {DType::kQ4_1, 0.085},
-                                           {DType::kQ4_K, 0.085},   {DType::kIQ4_NL, 0.09}, {DType::kIQ4_XS, 0.09},
-                                           {DType::kQ5_0, 0.048},   {DType::kQ5_1, 0.042},  {DType::kQ5_K, 0.042},
-                                           {DType::kQ6_K, 0.021},   {DType::kQ8_0, 0.006}};
+  const std::map<DType, double> budgets = {
+      {DType::kIQ2_XXS, 0.40}, {DType::kIQ2_XS, 0.36}, {DType::kIQ2_S, 0.32},  {DType::kIQ3_XXS, 0.20},
+      {DType::kIQ3_S, 0.17},   {DType::kQ2_K, 0.32},   {DType::kQ3_K, 0.17},   {DType::kQ4_0, 0.095},
+      {DType::kQ4_1, 0.085},   {DType::kQ4_K, 0.085},  {DType::kIQ4_NL, 0.09}, {DType::kIQ4_XS, 0.09},
+      {DType::kMXFP4, 0.14},   {DType::kNVFP4, 0.11},  {DType::kQ5_0, 0.048},  {DType::kQ5_1, 0.042},
+      {DType::kQ5_K, 0.042},   {DType::kQ6_K, 0.021},  {DType::kQ8_0, 0.006}};
   const std::vector<float> values = bell_shaped_rows();
   const std::vector<float> ones(kBlockCols, 1.0F);
   const double size = weighted_error(values, std::vector<float>(values.size()), ones);
