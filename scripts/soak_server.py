@@ -12,7 +12,8 @@ server is restarted --restarts times, and each time begins with the beginnings o
 
 All answers are compared with those of the same requests alone, and the server's memory is measured from the time when the
 queue is full (after a tenth of the time between restarts). Exit code 1 if something failed, or if memory grew by more
-than 2 % between the first and the last fifth of the remaining time. Needs aiohttp.
+than 2 % between the first and the last fifth of the remaining time (not checked with --beside, as models take turns). Needs
+aiohttp.
 """
 
 import argparse
@@ -116,7 +117,7 @@ def tell_memory(sizes: list[int]) -> bool:
     return parts[-1] <= GROWTH * parts[0]
 
 
-def tell_caches(server: ServedProgram, log: pathlib.Path) -> None:
+def tell_models(server: ServedProgram, log: pathlib.Path) -> None:
     """Prints how often the server loaded a model and how much came back from disk."""
     with urllib.request.urlopen(server.url + "/metrics", timeout=60) as answer:
         lines = answer.read().decode().splitlines()
@@ -161,8 +162,7 @@ def soak(server: ServedProgram, arguments: argparse.Namespace) -> bool:
                  *told["different"], *(f"{count} x {reason}" for reason, count in by_agents["failures"].items()),
                  *by_agents["different"]][:20]:
         print(f"            {line}")
-    tell_caches(server, arguments.log)
-    # Models that take turns have different sizes.
+    tell_models(server, arguments.log)
     stayed = tell_memory(sizes) or bool(arguments.beside)
     return stayed and not (told["failed"] or told["hostile_failed"] or told["different"] or by_agents["failures"] or
                            by_agents["different"])

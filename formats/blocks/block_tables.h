@@ -26,10 +26,10 @@ inline constexpr std::array<float, 255> kMxfp4Scales = [] {
   return scales;
 }();
 
-/// The scales of kTwiceE2M1 in NVFP4 by their code: half of a float of four bits of exponent and three of fraction.
-/// Code 127 is not a number.
-inline constexpr std::array<float, 127> kNvfp4Scales = [] {
-  std::array<float, 127> scales{};
+/// The scales of kTwiceE2M1 in NVFP4 by the seven bits of their code: half of a float of four bits of exponent and
+/// three of fraction. Code 127 is not a number.
+inline constexpr std::array<float, 128> kNvfp4Scales = [] {
+  std::array<float, 128> scales{};
   float power = 0x1p-10F;  // of a fraction's last bit
   for (std::size_t code = 0; code < scales.size(); ++code) {
     const std::size_t exponent = code / 8;
@@ -38,6 +38,7 @@ inline constexpr std::array<float, 127> kNvfp4Scales = [] {
   }
   return scales;
 }();
+inline constexpr std::uint8_t kNvfp4NotANumber = 0x7F;  ///< which the format reads as 0
 
 }  // namespace ballast::formats
 

@@ -206,18 +206,10 @@ void decode_mxfp4(const std::uint8_t* src, float* dst) {
   for_each_code(src + 1, 0, dst, [half_scale](int code) { return half_scale * to_f(kTwiceE2M1[code]); });
 }
 
-// An 8-bit float without a sign: four bits of exponent, three of fraction. 0x7F is NaN, which the format reads as 0.
-float e4m3_to_float(std::uint8_t code) {
-  if (code == 0x7F) return 0;
-  const int exponent = (code >> 3) & 0x0F;
-  const int fraction = code & 7;
-  return exponent == 0 ? std::ldexp(to_f(fraction), -9) : std::ldexp(to_f(8 + fraction), exponent - 10);
-}
-
 // 4 scales, each with 8 bytes of nibbles for 16 elements: byte i holds element i low and element i + 8 high
 void decode_nvfp4(const std::uint8_t* src, float* dst) {
   for (std::size_t group = 0; group < 4; ++group) {
-    const float half_scale = e4m3_to_float(src[group]) * 0.5f;
+    const float half_scale = src[group] == kNvfp4NotANumber ? 0 : kNvfp4Scales[src[group] & 0x7F];
     for (std::size_t i = 0; i < 8; ++i) {
       const std::uint8_t pair = src[4 + 8 * group + i];
       dst[16 * group + i] = half_scale * to_f(kTwiceE2M1[pair & 0x0F]);

@@ -242,27 +242,20 @@ void read_iq3_s(Bytes block, std::size_t index, QuantizedRow& row) {
   }
 }
 
-/// Returns half a scale of four bits of exponent and three of fraction as F16.
-std::uint16_t half_of_e4m3(std::uint8_t scale) {
-  constexpr std::uint8_t kNan = 0x7F;  // the format reads it as 0
-  constexpr unsigned kFractionBits = 10;
-  constexpr unsigned kBiasDifference = 15 - 7 - 1;
-  const unsigned exponent = (scale >> 3U) & 0x0FU;
-  const unsigned fraction = scale & 7U;
-  if (scale == kNan) return 0;
-  if (exponent > 0) {
-    return static_cast<std::uint16_t>((exponent + kBiasDifference) << kFractionBits | fraction << (kFractionBits - 3));
-  }
-  // fraction * 2^-10
-  if (fraction == 0) return 0;
-  const auto top = static_cast<unsigned>(std::bit_width(fraction)) - 1;
-  return static_cast<std::uint16_t>((5 + top) << kFractionBits | ((fraction << (kFractionBits - top)) & 0x3FFU));
+/// Returns the scale with this code as F16.
+std::uint16_t nvfp4_scale_bits(std::uint8_t code) {
+  static const std::array<std::uint16_t, kNvfp4Scales.size()> kBits = [] {
+    std::array<std::uint16_t, kNvfp4Scales.size()> bits{};
+    kernels::from_float(kNvfp4Scales.data(), bits.size(), kernels::FloatType::kF16, bits.data());
+    return bits;
+  }();
+  return code == kNvfp4NotANumber ? std::uint16_t{0} : kBits[code & 0x7F];
 }
 
 void read_nvfp4(Bytes block, std::size_t index, QuantizedRow& row) {
   constexpr int kMiddle = 32;
   for (std::size_t group = 0; group < 4; ++group) {
-    row.scales[4 * index + group] = half_of_e4m3(block[group]);
+    row.scales[4 * index + group] = nvfp4_scale_bits(block[group]);
     std::uint8_t* codes = row.codes.data() + 64 * index + 16 * group;
     unpack_halves(block.subspan(4 + 8 * group, 8), codes);
     for (std::size_t i = 0; i < 16; ++i) codes[i] = static_cast<std::uint8_t>(kTwiceE2M1[codes[i]] + kMiddle);

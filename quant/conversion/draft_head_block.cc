@@ -13,7 +13,7 @@ DraftHeadBlock::DraftHeadBlock(const model::ModelSource& source, const Recipe& r
     : recipe_(recipe) {
   if (!source.has_draft_head()) return;
   if (!format.holds_draft_head()) {
-    note_ = "draft head (multi-token prediction): left out, as files of this format have none";
+    note_ = kDraftHeadLeftOut;
   } else if (recipe.rotate) {
     note_ = "draft head (multi-token prediction): left out, because it reads the residual stream, which is rotated";
   } else {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ballast/recipe.h"
@@ -13,6 +14,10 @@
 #include "quant/write/model_format.h"
 
 namespace ballast::quant {
+
+/// The line about a head that the files of a format cannot hold.
+inline constexpr std::string_view kDraftHeadLeftOut =
+    "draft head (multi-token prediction): left out, as files of this format have none";
 
 /// A model's draft head. Its matrices get at least 8 bits and are rounded without samples: their rounding changes no
 /// text, only how often a draft is right, and the head is one block of many.

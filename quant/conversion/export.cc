@@ -17,6 +17,7 @@
 #include "model/structure/block_structure.h"
 #include "quant/block/working_block.h"
 #include "quant/conversion/conversion_report.h"
+#include "quant/conversion/draft_head_block.h"
 #include "quant/conversion/model_output.h"
 #include "quant/conversion/step_reporter.h"
 #include "quant/write/model_formats.h"
@@ -122,9 +123,7 @@ class Exporter {
     }
     ConvertReport report;
     report.notes.push_back("all values are the model's, compared after they were written");
-    if (source_.has_draft_head()) {
-      report.notes.push_back("draft head (multi-token prediction): left out, as files of this format have none");
-    }
+    if (source_.has_draft_head()) report.notes.emplace_back(kDraftHeadLeftOut);
     report.groups = tally.groups(nullptr);
     report.bytes_before = source_.checkpoint().file_bytes();
     report.bytes_after = bytes;

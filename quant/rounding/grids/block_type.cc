@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <span>
 
 #include "formats/blocks/block_tables.h"
 
@@ -108,7 +109,7 @@ constexpr std::array<BlockType, 19> kBlockTypes{{
      .zero_point = kMiddleNvfp4,
      .group_size = 16,
      .nearest = &kNearestNvfp4,
-     .scales = formats::kNvfp4Scales},
+     .scales = std::span(formats::kNvfp4Scales).first(formats::kNvfp4NotANumber)},
     lattice(DType::kIQ2_XXS, 32, kMiddle, kIq2Steps.back(), kNearestIq2),
     lattice(DType::kIQ2_XS, 16, kMiddle, kIq2Steps.back(), kNearestIq2),
     lattice(DType::kIQ2_S, 16, kMiddle, kIq2Steps.back(), kNearestIq2),

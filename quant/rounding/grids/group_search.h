@@ -27,8 +27,8 @@ class GroupSearch {
  private:
   QuantParams in_16_bits(QuantParams grid) const;
 
-  /// Returns the grid with the smallest error of those whose scale is in `few_scales_` next to a real grid's or to that
-  /// of the plain range.
+  /// Rounds the scale of a real grid to one of `few_scales_`: of those next to it, and next to the scale that spans all
+  /// values, it takes the one with the smallest error.
   QuantParams grid_of_few(const WeightedGroup& group, const QuantParams& grid) const;
 
   /// Returns a real grid in 16 bits, or the plain range in 16 bits where that has a smaller error.
