@@ -14,6 +14,10 @@ constexpr double kExpectedRowCost = 0.2;
 /// A step that something else delayed counts as one of this many times the expected seconds.
 constexpr double kLongestDelay = 2;
 
+/// The part of what a knot is slower than expected that a step elsewhere makes it forget: a number of rows that was slow
+/// once, because something else delayed it, would otherwise never be tried again.
+constexpr double kForgotten = 1.0 / 256;
+
 }  // namespace
 
 StepTimes::Place StepTimes::place_of(std::size_t rows) {
@@ -47,7 +51,17 @@ void StepTimes::measure(std::size_t rows, double seconds) {
   const double norm = lower * lower + place.weight * place.weight;
   record(place.lower, lower, error / norm);
   if (place.upper != place.lower) record(place.upper, place.weight, error / norm);
+  forget_above(place.upper);
   estimate_others();
+}
+
+void StepTimes::forget_above(std::size_t knot) {
+  const auto rows = static_cast<double>(kKnots[knot]);
+  const double row = kExpectedRowCost * seconds_[knot] / (1 + kExpectedRowCost * (rows - 1));
+  for (std::size_t k = knot + 1; k < kKnots.size(); ++k) {
+    const double expected = seconds_[knot] + row * (static_cast<double>(kKnots[k]) - rows);
+    if (measured_[k]) seconds_[k] -= kForgotten * std::max(0.0, seconds_[k] - expected);
+  }
 }
 
 /// Moves a knot's average by its part of an error, and by all of that the first time.

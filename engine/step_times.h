@@ -36,6 +36,7 @@ class StepTimes {
 
   static Place place_of(std::size_t rows);
   void record(std::size_t knot, double weight, double error);
+  void forget_above(std::size_t knot);
   void estimate_others();
 
   std::array<double, kKnots.size()> seconds_{};

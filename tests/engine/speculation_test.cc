@@ -151,6 +151,22 @@ TEST_CASE("the time of a step is learned for its rows, and follows a line betwee
   CHECK(held_up.seconds(4) == slow.seconds(4));
 }
 
+TEST_CASE("a number of rows that was slow once is tried again later") {
+  StepTimes times;
+  times.measure(1, 0.010);
+  times.measure(2, 0.020);
+  CHECK(times.seconds(2) == doctest::Approx(0.020));
+  for (int i = 0; i < 100; ++i) times.measure(1, 0.010);
+  CHECK(times.seconds(2) < 0.018);
+  for (int i = 0; i < 10'000; ++i) times.measure(1, 0.010);
+  CHECK(times.seconds(2) == doctest::Approx(0.012));  // what a row is expected to take
+  // What is faster than expected is not forgotten.
+  for (int i = 0; i < 100; ++i) times.measure(2, 0.010);
+  const double fast = times.seconds(2);
+  for (int i = 0; i < 100; ++i) times.measure(1, 0.010);
+  CHECK(times.seconds(2) == fast);
+}
+
 TEST_CASE("drafts stop where they are wrong, and come again once they would have been right") {
   Speculation speculation(8, nullptr);
   TextDrafts drafts(8);
