@@ -14,9 +14,9 @@ constexpr double kExpectedRowCost = 0.2;
 /// A step that something else delayed counts as one of this many times the expected seconds.
 constexpr double kLongestDelay = 2;
 
-/// The part of what a knot is slower than expected that a step elsewhere makes it forget: a number of rows that was slow
-/// once, because something else delayed it, would otherwise never be tried again.
-constexpr double kForgotten = 1.0 / 256;
+/// The part of what a knot is slower than expected that a step elsewhere makes it forget: a number of rows that was
+/// slow once, because something else delayed it, would otherwise never be tried again.
+constexpr double kForgottenDelay = 1.0 / 256;
 
 }  // namespace
 
@@ -60,7 +60,7 @@ void StepTimes::forget_above(std::size_t knot) {
   const double row = kExpectedRowCost * seconds_[knot] / (1 + kExpectedRowCost * (rows - 1));
   for (std::size_t k = knot + 1; k < kKnots.size(); ++k) {
     const double expected = seconds_[knot] + row * (static_cast<double>(kKnots[k]) - rows);
-    if (measured_[k]) seconds_[k] -= kForgotten * std::max(0.0, seconds_[k] - expected);
+    if (measured_[k]) seconds_[k] -= kForgottenDelay * std::max(0.0, seconds_[k] - expected);
   }
 }
 

@@ -31,11 +31,10 @@ class Run:
 class Suite:
     """`program` is the words that start it: an emulator and its options may come first. Runs happen in `work`."""
 
-    def __init__(self, program: list[str], work: pathlib.Path, renew: bool, brief: bool = False):
+    def __init__(self, program: list[str], work: pathlib.Path, renew: bool):
         self.program = program
         self.work = work
         self.renew = renew
-        self.brief = brief
         self.passed = 0
         self.failed = 0
         self.version = self.run("--version").out.partition("\n")[0]  # with the name: "ballast 0.1.0"
