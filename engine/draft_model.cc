@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "ballast/error.h"
-#include "kernels/clock.h"
 #include "kernels/logits.h"
 
 namespace ballast::engine {
@@ -68,38 +67,33 @@ bool DraftModel::prepare(Text& text, std::size_t piece) const {
   return is_whole;
 }
 
-void DraftModel::continue_texts(std::span<Text> texts, std::size_t piece) {
-  // A step with more tokens of a text is a prompt, whose time is not that of a single token.
-  constexpr std::size_t kMostPending = 16;
-
+std::size_t DraftModel::begin_drafts(std::span<Text> texts, std::size_t piece) {
   drafting_.clear();
   batch_.clear();
-  bool has_prompt = false;
+  std::size_t most_pending = 0;
   for (Text& text : texts) {
     const bool drafts = prepare(text, piece);
     if (drafts) drafting_.push_back(&text);
     std::optional<Sequence>& sequence = text.state->sequence;
     if (!sequence || sequence->pending().ids().empty()) continue;
-    has_prompt = has_prompt || sequence->pending().size() > kMostPending;
+    most_pending = std::max(most_pending, sequence->pending().size());
     batch_.push_back(&*sequence);
   }
-  const kernels::Clock::time_point start = kernels::Clock::now();
-  std::size_t drafted = 0;
-  while (!batch_.empty()) {
-    loaded_.engine.step(batch_);
-    batch_.clear();
-    for (Text* text : drafting_) {
-      Sequence& sequence = *text->state->sequence;
-      text->drafted.push_back(static_cast<int>(kernels::argmax(sequence.logits().data(), vocab_size_)));
-      ++drafted;
-      if (text->drafted.size() == text->count) continue;
-      sequence.append(text->drafted.back());
-      batch_.push_back(&sequence);
-    }
-    std::erase_if(drafting_, [](const Text* text) { return text->drafted.size() == text->count; });
+  return most_pending;
+}
+
+bool DraftModel::draft_tokens() {
+  loaded_.engine.step(batch_);
+  batch_.clear();
+  for (Text* text : drafting_) {
+    Sequence& sequence = *text->state->sequence;
+    text->drafted.push_back(static_cast<int>(kernels::argmax(sequence.logits().data(), vocab_size_)));
+    if (text->drafted.size() == text->count) continue;
+    sequence.append(text->drafted.back());
+    batch_.push_back(&sequence);
   }
-  if (has_prompt || drafted == 0) return;
-  token_seconds_ = kernels::seconds_since(start) / static_cast<double>(drafted);
+  std::erase_if(drafting_, [](const Text* text) { return text->drafted.size() == text->count; });
+  return !batch_.empty();
 }
 
 }  // namespace ballast::engine

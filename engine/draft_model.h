@@ -22,17 +22,17 @@ class DraftModel final : public Drafter {
   /// generates text.
   DraftModel(const LoadedModel& target, const LoadedModel& draft);
 
-  /// Sets the kind of cache. Texts' sequences of another kind must be dropped. Throws Error if the model cannot be run
-  /// with these options.
+  /// Sets the kind of cache, before the first draft. Texts' sequences of another kind must be dropped. Throws Error if
+  /// the model cannot be run with these options.
   void use_cache(const CacheOptions& options);
   const CacheOptions& cache() const { return options_; }
-
-  /// Precondition: use_cache() was called.
-  void continue_texts(std::span<Text> texts, std::size_t piece) override;
 
   std::uint64_t cache_bytes() const override { return root_ ? root_->cache().pool().bytes_in_use() : 0; }
 
  private:
+  std::size_t begin_drafts(std::span<Text> texts, std::size_t piece) override;
+  bool draft_tokens() override;
+  void end_drafts(std::span<Text> /*texts*/) override {}
   bool prepare(Text& text, std::size_t piece) const;
 
   const LoadedModel& loaded_;

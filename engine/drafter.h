@@ -47,7 +47,7 @@ class Drafter {
 
   /// Drafts tokens, one for each text in each step. Of a text that the drafter has not seen, at most `piece` tokens are
   /// read, and nothing is drafted before all are.
-  virtual void continue_texts(std::span<Text> texts, std::size_t piece) = 0;
+  void continue_texts(std::span<Text> texts, std::size_t piece);
 
   /// Returns the memory of all texts' keys and values.
   virtual std::uint64_t cache_bytes() const = 0;
@@ -56,7 +56,18 @@ class Drafter {
   double token_seconds() const { return token_seconds_; }
 
  protected:
-  double token_seconds_ = 0;  // NOLINT(*-non-private-member-variables-in-classes)
+  /// Makes the batch of the first step. Returns the most tokens that it has of one text; 0 without a batch.
+  virtual std::size_t begin_drafts(std::span<Text> texts, std::size_t piece) = 0;
+
+  /// Runs the batch, takes the drafted tokens, and makes the batch of the texts that go on. Returns whether there are
+  /// any.
+  virtual bool draft_tokens() = 0;
+
+  /// Ends what begin_drafts() began.
+  virtual void end_drafts(std::span<Text> texts) = 0;
+
+ private:
+  double token_seconds_ = 0;
 };
 
 }  // namespace ballast::engine

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/clock.h"
 #include "kernels/logits.h"
 
 namespace ballast::engine {
@@ -65,36 +64,34 @@ void HeadDrafter::take_drafts() {
   drafting_.resize(kept);
 }
 
-void HeadDrafter::continue_texts(std::span<Text> texts, std::size_t piece) {
-  // A batch with more tokens of a text is a prompt, whose time is not that of a single token.
-  constexpr std::size_t kMostPending = 16;
-
+std::size_t HeadDrafter::begin_drafts(std::span<Text> texts, std::size_t piece) {
   drafting_.clear();
   batch_.clear();
   hidden_.clear();
-  bool has_prompt = false;
+  std::size_t most_pending = 0;
   for (Text& text : texts) {
     text.drafted.reserve(text.count);  // the batch refers to its tokens
     const std::size_t before = batch_.size();
     const bool drafts = add_rows(text, piece);
     if (batch_.size() == before) continue;
     drafting_.push_back(drafts ? &text : nullptr);
-    has_prompt = has_prompt || batch_.back().tokens.size() > kMostPending;
+    most_pending = std::max(most_pending, batch_.back().tokens.size());
   }
-  const kernels::Clock::time_point start = kernels::Clock::now();
   model_.draft_head()->normalize(hidden_.data(), hidden_.size() / model_.spec().hidden_size);
-  std::size_t drafted = 0;
-  while (!batch_.empty()) {
-    run();
-    drafted += batch_.size();
-    take_drafts();
-  }
-  // Drafted tokens that the head has seen are not the text's yet.
+  return most_pending;
+}
+
+bool HeadDrafter::draft_tokens() {
+  run();
+  take_drafts();
+  return !batch_.empty();
+}
+
+/// Drafted tokens that the head has seen are not the text's yet.
+void HeadDrafter::end_drafts(std::span<Text> texts) {
   for (const Text& text : texts) {
     if (text.state->head) text.state->head->state.truncate(text.state->head->end - text.state->head->begin);
   }
-  if (has_prompt || drafted == 0) return;
-  token_seconds_ = kernels::seconds_since(start) / static_cast<double>(drafted);
 }
 
 }  // namespace ballast::engine

@@ -23,10 +23,12 @@ class HeadDrafter final : public Drafter {
   explicit HeadDrafter(const model::Model& model)
       : model_(model), root_(model.draft_head()->make_state(model.context_length())) {}
 
-  void continue_texts(std::span<Text> texts, std::size_t piece) override;
   std::uint64_t cache_bytes() const override { return root_.cache().pool().bytes_in_use(); }
 
  private:
+  std::size_t begin_drafts(std::span<Text> texts, std::size_t piece) override;
+  bool draft_tokens() override;
+  void end_drafts(std::span<Text> texts) override;
   bool add_rows(Text& text, std::size_t piece);
   void run();
   void take_drafts();

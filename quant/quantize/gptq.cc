@@ -21,10 +21,6 @@ constexpr std::size_t kBlockColumns = 64;
 // Number of rows that are copied at once: a vocabulary has too many for one copy.
 constexpr std::size_t kRowsAtOnce = 32768;
 
-const LatticeSearch* lattice_of(const WeightFormat& format) {
-  return format.kind == WeightFormat::Kind::kBlocks ? find_lattice_search(format.block_type) : nullptr;
-}
-
 /// Returns the cost of each cell's errors if all later columns compensate for them as well as they can: with R's block
 /// B of the cell, |e B^-1|^2.
 std::vector<CellMetric> cell_metrics(const InverseCholesky& factor) {
@@ -66,7 +62,7 @@ class Gptq {
         values_(rows_ * cols_),
         group_size_(grid_group_size(linear.format, cols_)),
         range_(linear.format),
-        lattice_(lattice_of(linear.format)),
+        lattice_(lattice_search_of(linear.format)),
         metrics_(lattice_ == nullptr ? std::vector<CellMetric>() : cell_metrics(factor)),
         quantized_mask_(quantized_mask(cols_, linear.outlier_columns)) {
     const float* first_row = values.data() + first_ * cols_;
@@ -190,7 +186,7 @@ class Gptq {
 }  // namespace
 
 std::size_t rounding_cell(const WeightFormat& format) {
-  return lattice_of(format) == nullptr ? 1 : kCell;
+  return lattice_search_of(format) == nullptr ? 1 : kCell;
 }
 
 formats::CodeMatrix round_gptq(const WorkingLinear& linear, const InverseCholesky& factor, const Drift* drift,

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -12,10 +12,9 @@
 #include "ballast/tensor.h"
 #include "quant/rounding/grids/grid_search.h"
 #include "quant/rounding/grids/group_search.h"
+#include "quant/rounding/grids/lattice_search.h"
 #include "quant/rounding/grids/quant_params.h"
-#include "quant/rounding/scales/block_scales.h"
-#include "quant/rounding/scales/lattice_scales.h"
-#include "quant/rounding/scales/shared_scales.h"
+#include "quant/rounding/scales/stored_scales.h"
 
 namespace ballast::quant {
 
@@ -45,20 +44,10 @@ class GridFinder {
   void nearest_codes(const RowGrids& grids, std::span<std::uint8_t> codes) const;
 
  private:
-  /// Replaces the scales of groups by products of 8-bit codes and a scale of the row.
-  void share_row_scale(RowGrids& grids) const;
-
-  /// Returns the best grid whose scale has an 8-bit code close to the wanted scale; keeps the sign.
-  QuantParams fit_to_shared_scales(const WeightedGroup& group, const SharedScales& scales, const QuantParams& wanted,
-                                   std::uint8_t& scale_code) const;
-
-  WeightFormat format_;
-  DType scale_type_;
-  GridMethod method_;
   std::size_t group_size_;
   GroupSearch search_;
-  std::optional<BlockScales> blocks_;
-  std::optional<LatticeScales> lattice_;
+  std::unique_ptr<const StoredScales> stored_scales_;
+  const LatticeSearch* lattice_;
   std::vector<std::uint8_t> quantized_mask_;
   std::vector<float> weights_;         ///< importance, 0 for columns that are not quantized
   std::vector<float> values_;          ///< of the current row, 0 for columns that are not quantized

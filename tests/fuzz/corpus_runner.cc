@@ -1,6 +1,7 @@
 // Runs a fuzz target without a fuzzer: over every file of the folders named on the command line, each file's
-// truncations, a bit flip in each byte and the word at each byte replaced by a value that breaks arithmetic. The inputs
-// are the same on every run; sanitizers and uncaught exceptions report failures.
+// truncations, a bit flip in each byte, the word at each byte replaced by a value that breaks arithmetic, and pieces
+// removed or doubled. The inputs are the same on every run; sanitizers and uncaught exceptions report failures.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -58,11 +59,15 @@ void run_replaced_words(std::string input) {
   }
 }
 
-// Also runs the input with pieces removed and with pieces doubled, which damages structured text.
+// At each byte removes a piece or doubles it, which damages structured text: six changes in turn.
 void run_moved_pieces(const std::string& input) {
-  for (const std::size_t length : {1, 7, 40}) {
-    for (std::size_t i = 0; i + length <= input.size(); ++i) {
+  constexpr std::array<std::size_t, 3> kLengths = {1, 7, 40};
+  for (std::size_t i = 0; i < input.size(); ++i) {
+    const std::size_t change = (i + i / 6) % 6;
+    const std::size_t length = std::min(kLengths[change % 3], input.size() - i);
+    if (change < 3) {
       run(std::string(input).erase(i, length));
+    } else {
       run(std::string(input).insert(i, input, i, length));
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace ballast::quant {
 
@@ -68,13 +69,41 @@ LatticeSearch::LatticeSearch(const formats::IqLattice& lattice)
     for (std::size_t i = 0; i < size_; ++i)
       elements_[i * count_ + p] = static_cast<float>(lattice.points[p * size_ + i]);
   }
+  find_neighbors();
+}
+
+void LatticeSearch::find_neighbors() {
+  neighbors_.reserve(count_ * kNeighbors);
+  neighbor_elements_.resize(count_ * kNeighbors * size_);
+  std::vector<std::pair<float, std::uint32_t>> distances(count_);
+  for (std::size_t p = 0; p < count_; ++p) {
+    for (std::size_t other = 0; other < count_; ++other) {
+      float distance = 0;
+      for (std::size_t i = 0; i < size_; ++i) {
+        const float difference = elements_[i * count_ + p] - elements_[i * count_ + other];
+        distance += difference * difference;
+      }
+      distances[other] = {distance, static_cast<std::uint32_t>(other)};
+    }
+    std::ranges::partial_sort(distances, distances.begin() + kNeighbors);
+    for (std::size_t n = 0; n < kNeighbors; ++n) {
+      const std::uint32_t neighbor = distances[n].second;
+      neighbors_.push_back(neighbor);
+      for (std::size_t i = 0; i < size_; ++i) {
+        neighbor_elements_[(p * size_ + i) * kNeighbors + n] = elements_[i * count_ + neighbor];
+      }
+    }
+  }
 }
 
 void LatticeSearch::copy_point(std::size_t point, const float* signs, float* steps) const {
   for (std::size_t i = 0; i < size_; ++i) steps[i] = std::copysign(elements_[i * count_ + point], signs[i]);
 }
 
-float LatticeSearch::nearest(const float* values, const float* weights, float scale, Steps& steps) const {
+/// `search` finds the nearest point of a part: search(part, weights, products, flips).
+template <class Search>
+float LatticeSearch::nearest_by(const float* values, const float* weights, float scale, const Search& search,
+                                Steps& steps, Points& points) const {
   const float inverse = 1 / scale;
   std::array<float, kCell> products;
   float energy = 0;
@@ -85,33 +114,21 @@ float LatticeSearch::nearest(const float* values, const float* weights, float sc
     energy += products[i] * size;
     odd ^= std::signbit(values[i]);
   }
-  const bool flip = even_signs_ && odd;
-  std::array<float, kCell> signs;
-  std::copy_n(values, kCell, signs.begin());
-  const auto flip_in = [&](std::size_t part, std::uint32_t point) {
-    std::size_t cheapest = 0;
-    float least = 0;
-    for (std::size_t i = 0; i < size_; ++i) {
-      const float cost = products[part * size_ + i] * elements_[i * count_ + point];
-      if (i != 0 && !(cost < least)) continue;
-      least = cost;
-      cheapest = part * size_ + i;
-    }
-    signs[cheapest] = -signs[cheapest];
+  const auto nearest_of = [&](std::size_t part, bool flips) {
+    return search(part, weights + part * size_, products.data() + part * size_, flips);
   };
   const std::size_t parts = kCell / size_;
   std::array<kernels::LatticePoint, 2> best;
-  std::size_t flipped_part = parts;
-  for (std::size_t part = 0; part < parts; ++part) {
-    best[part] = kernels::nearest_point(points(), weights + part * size_, products.data() + part * size_);
-  }
-  if (flip) {
+  for (std::size_t part = 0; part < parts; ++part) best[part] = nearest_of(part, false);
+  std::array<float, kCell> signs;
+  std::copy_n(values, kCell, signs.begin());
+  if (even_signs_ && odd) {
     // The part that loses less has the wrong sign.
+    std::size_t flipped_part = parts;
     kernels::LatticePoint flipped;
     float least = 0;
     for (std::size_t part = 0; part < parts; ++part) {
-      const kernels::LatticePoint other =
-          kernels::nearest_point_with_flip(points(), weights + part * size_, products.data() + part * size_);
+      const kernels::LatticePoint other = nearest_of(part, true);
       const float loss = other.cost - best[part].cost;
       if (flipped_part != parts && !(loss < least)) continue;
       least = loss;
@@ -119,14 +136,43 @@ float LatticeSearch::nearest(const float* values, const float* weights, float sc
       flipped_part = part;
     }
     best[flipped_part] = flipped;
-    flip_in(flipped_part, flipped.index);
+    std::size_t cheapest = flipped_part * size_;
+    const auto cost_of = [&](std::size_t i) {
+      return products[i] * elements_[(i - flipped_part * size_) * count_ + flipped.index];
+    };
+    for (std::size_t i = cheapest + 1; i < (flipped_part + 1) * size_; ++i) {
+      if (cost_of(i) < cost_of(cheapest)) cheapest = i;
+    }
+    signs[cheapest] = -signs[cheapest];
   }
   float cost = energy;
   for (std::size_t part = 0; part < parts; ++part) {
+    points[part] = best[part].index;
     copy_point(best[part].index, signs.data() + part * size_, steps.data() + part * size_);
     cost += best[part].cost;
   }
   return std::max(0.0F, cost * scale * scale);
+}
+
+float LatticeSearch::nearest(const float* values, const float* weights, float scale, Steps& steps,
+                             Points& points) const {
+  const auto search = [&](std::size_t, const float* part_weights, const float* products, bool flips) {
+    const auto find = flips ? kernels::nearest_point_with_flip : kernels::nearest_point;
+    return find(this->points(), part_weights, products);
+  };
+  return nearest_by(values, weights, scale, search, steps, points);
+}
+
+float LatticeSearch::nearest_around(const float* values, const float* weights, float scale, Steps& steps,
+                                    Points& points) const {
+  const Points around = points;
+  const auto search = [&](std::size_t part, const float* part_weights, const float* products, bool flips) {
+    const auto find = flips ? kernels::nearest_point_with_flip : kernels::nearest_point;
+    kernels::LatticePoint found = find(neighbors(around[part]), part_weights, products);
+    found.index = neighbors_[around[part] * kNeighbors + found.index];
+    return found;
+  };
+  return nearest_by(values, weights, scale, search, steps, points);
 }
 
 void LatticeSearch::improve_point(const float* values, const CellMetric& metric, std::size_t part, Steps& steps) const {
@@ -152,7 +198,8 @@ void LatticeSearch::improve_point(const float* values, const CellMetric& metric,
 float LatticeSearch::nearest_in_metric(const float* values, const CellMetric& metric, Steps& steps) const {
   std::array<float, kCell> weights;
   for (std::size_t i = 0; i < kCell; ++i) weights[i] = metric[i * kCell + i];
-  nearest(values, weights.data(), 1, steps);
+  Points points;
+  nearest(values, weights.data(), 1, steps, points);
   float cost = 0;
   for (int round = 0; round < kMostLatticeRounds; ++round) {
     const Steps before = steps;
@@ -167,6 +214,19 @@ float LatticeSearch::nearest_in_metric(const float* values, const CellMetric& me
   return cost;
 }
 
+void LatticeSearch::nearest_codes(const WeightedGroup& group, const QuantParams& grid,
+                                  std::span<std::uint8_t> codes) const {
+  const float scale = grid.scale > 0 ? grid.scale : 1;  // with a scale of 0 any point will do
+  Steps steps;
+  Points points;
+  for (std::size_t begin = 0; begin < group.values.size(); begin += kCell) {
+    nearest(group.values.data() + begin, group.weights.data() + begin, scale, steps, points);
+    for (std::size_t i = 0; i < kCell; ++i) {
+      codes[begin + i] = static_cast<std::uint8_t>(static_cast<int>(steps[i]) + grid.zero_point);
+    }
+  }
+}
+
 const LatticeSearch* find_lattice_search(DType dtype) {
   static constexpr std::array kTypes = {DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S};
   static const std::array<LatticeSearch, kTypes.size()> searches = [] {
@@ -176,6 +236,10 @@ const LatticeSearch* find_lattice_search(DType dtype) {
   }();
   const auto* found = std::ranges::find(kTypes, dtype);
   return found == kTypes.end() ? nullptr : &searches[static_cast<std::size_t>(found - kTypes.begin())];
+}
+
+const LatticeSearch* lattice_search_of(const WeightFormat& format) {
+  return format.kind == WeightFormat::Kind::kBlocks ? find_lattice_search(format.block_type) : nullptr;
 }
 
 }  // namespace ballast::quant

@@ -12,16 +12,16 @@
 #include "quant/rounding/grids/block_type.h"
 #include "quant/rounding/grids/grid_search.h"
 #include "quant/rounding/grids/quant_params.h"
+#include "quant/rounding/scales/stored_scales.h"
 
 namespace ballast::quant {
 
-class BlockScales {
+class BlockScales final : public StoredScales {
  public:
   BlockScales(DType dtype, GridMethod method);
 
-  /// Stores the scales and minimums of a row's groups and replaces the grids by those that are read back. Blocks must
-  /// be whole. Where each group has its own scale, the grids must already be in 16 bits.
-  void store(std::span<const WeightedGroup> groups, RowGrids& grids) const;
+  /// Where each group has its own scale, the grids must already be in 16 bits.
+  void store(std::span<const WeightedGroup> groups, RowGrids& grids) const override;
 
  private:
   /// Groups that share a scale, with the grid that is best for each alone.

@@ -32,13 +32,14 @@ void LatticeScales::store(std::span<const WeightedGroup> groups, RowGrids& grids
   grids.block_minimums.clear();
   grids.factors.resize(groups.size());
   grids.minimum_factors.clear();
-  std::vector<float> wanted(together);
+  std::vector<Fit> wanted(together);
   for (std::size_t b = 0; b < blocks; ++b) {
     const std::size_t first = b * together;
     const auto of_block = groups.subspan(first, together);
     for (std::size_t i = 0; i < together; ++i) {
-      wanted[i] = std::abs(grids.groups[first + i].scale);
-      if (method_ == GridMethod::kSearch) wanted[i] = searched_scale(of_block[i], wanted[i]);
+      const float scale = std::abs(grids.groups[first + i].scale);
+      wanted[i] = fit(of_block[i], scale, {});
+      if (method_ == GridMethod::kSearch) improve(of_block[i], wanted[i]);
     }
     const Stored stored = best_stored(of_block, wanted);
     grids.block_scales[b] = half_bits(stored.scale, DType::kF16);
@@ -49,18 +50,8 @@ void LatticeScales::store(std::span<const WeightedGroup> groups, RowGrids& grids
   }
 }
 
-void LatticeScales::round(const WeightedGroup& group, const QuantParams& grid, std::uint8_t* codes) const {
-  LatticeSearch::Steps steps;
-  for (std::size_t begin = 0; begin < group.values.size(); begin += kCell) {
-    // With a scale of 0 any point will do.
-    search_.nearest(group.values.data() + begin, group.weights.data() + begin, grid.scale > 0 ? grid.scale : 1, steps);
-    for (std::size_t i = 0; i < kCell; ++i) {
-      codes[begin + i] = static_cast<std::uint8_t>(static_cast<int>(steps[i]) + lattice_.middle());
-    }
-  }
-}
-
-LatticeScales::Fit LatticeScales::fit(const WeightedGroup& group, float scale) const {
+LatticeScales::Fit LatticeScales::fit(const WeightedGroup& group, float scale, const Fit& known) const {
+  constexpr float kNear = 1.15F;  // a ratio of scales whose nearest points are nearly always neighbors
   Fit fit;
   if (!(scale > kSmallestScale)) {
     for (std::size_t i = 0; i < group.values.size(); ++i) {
@@ -68,11 +59,16 @@ LatticeScales::Fit LatticeScales::fit(const WeightedGroup& group, float scale) c
     }
     return fit;
   }
+  fit.scale = scale;
+  fit.points = known.points;
+  const bool is_near = scale < kNear * known.scale && known.scale < kNear * scale;
   LatticeSearch::Steps steps;
   for (std::size_t begin = 0; begin < group.values.size(); begin += kCell) {
     const float* values = group.values.data() + begin;
     const float* weights = group.weights.data() + begin;
-    fit.error += search_.nearest(values, weights, scale, steps);
+    LatticeSearch::Points& points = fit.points[begin / kCell];
+    fit.error += is_near ? search_.nearest_around(values, weights, scale, steps, points)
+                         : search_.nearest(values, weights, scale, steps, points);
     for (std::size_t i = 0; i < kCell; ++i) {
       const double weighted = double{weights[i]} * double{steps[i]};
       fit.steps_values += weighted * double{values[i]};
@@ -82,41 +78,36 @@ LatticeScales::Fit LatticeScales::fit(const WeightedGroup& group, float scale) c
   return fit;
 }
 
-float LatticeScales::searched_scale(const WeightedGroup& group, float start) const {
-  if (!(start > kSmallestScale)) return start;
-  float best = start;
-  Fit least = fit(group, start);
+void LatticeScales::improve(const WeightedGroup& group, Fit& best) const {
+  if (best.scale == 0) return;
   const auto compare = [&](float scale) {
-    const Fit other = fit(group, scale);
-    const bool less = other.error < least.error;
-    if (less) {
-      least = other;
-      best = scale;
-    }
+    const Fit other = fit(group, scale, best);
+    const bool less = other.error < best.error;
+    if (less) best = other;
     return less;
   };
+  const float start = best.scale;
   for (const float share : kScaleShares) compare(start * share);
   for (int i = 0; i < kMostScaleFits; ++i) {
-    const auto fitted = static_cast<float>(least.steps_values / std::max(least.steps_squared, 1e-300));
+    const auto fitted = static_cast<float>(best.steps_values / std::max(best.steps_squared, 1e-300));
     if (!(fitted > kSmallestScale) || !compare(fitted)) break;
   }
-  return best;
 }
 
-LatticeScales::Stored LatticeScales::with_scale(std::span<const WeightedGroup> groups, std::span<const float> wanted,
+LatticeScales::Stored LatticeScales::with_scale(std::span<const WeightedGroup> groups, std::span<const Fit> wanted,
                                                 double scale) const {
   Stored stored{.scale = as_half(static_cast<float>(scale), DType::kF16), .factors = {}, .fits = {}};
   const float unit = stored.scale * lattice_.unit;
   const int reach = method_ == GridMethod::kSearch ? 1 : 0;
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    const float ratio = unit > 0 ? std::min(wanted[g] / unit, 64.0F) : 0;
+    const float ratio = unit > 0 ? std::min(wanted[g].scale / unit, 64.0F) : 0;
     const int nearest = std::clamp(2 * static_cast<int>(std::floor(ratio / 2)) + 1, 1, kLargestIqFactor);
     int best = nearest;
-    Fit least = fit(groups[g], group_scale(stored.scale, nearest));
+    Fit least = fit(groups[g], group_scale(stored.scale, nearest), wanted[g]);
     for (int step = -reach; step <= reach; ++step) {
       const int factor = nearest + 2 * step;
       if (step == 0 || factor < 1 || factor > kLargestIqFactor) continue;
-      const Fit other = fit(groups[g], group_scale(stored.scale, factor));
+      const Fit other = fit(groups[g], group_scale(stored.scale, factor), wanted[g]);
       if (!(other.error < least.error)) continue;
       least = other;
       best = factor;
@@ -129,8 +120,8 @@ LatticeScales::Stored LatticeScales::with_scale(std::span<const WeightedGroup> g
 }
 
 LatticeScales::Stored LatticeScales::best_stored(std::span<const WeightedGroup> groups,
-                                                 std::span<const float> wanted) const {
-  const double largest = std::ranges::max(wanted);
+                                                 std::span<const Fit> wanted) const {
+  const double largest = std::ranges::max(wanted, {}, &Fit::scale).scale;
   Stored best = with_scale(groups, wanted, largest / (double{lattice_.unit} * kLargestIqFactor));
   if (method_ == GridMethod::kRange) return best;
   for (int i = 0; i < kMostScaleFits; ++i) {

@@ -2,8 +2,8 @@
 #ifndef BALLAST_QUANT_ROUNDING_SCALES_LATTICE_SCALES_H_
 #define BALLAST_QUANT_ROUNDING_SCALES_LATTICE_SCALES_H_
 
+#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -11,24 +11,26 @@
 #include "quant/rounding/grids/grid_search.h"
 #include "quant/rounding/grids/lattice_search.h"
 #include "quant/rounding/grids/quant_params.h"
+#include "quant/rounding/scales/stored_scales.h"
 
 namespace ballast::quant {
 
-class LatticeScales {
+class LatticeScales final : public StoredScales {
  public:
   /// The type must have a lattice.
   LatticeScales(DType dtype, GridMethod method);
 
-  /// Replaces the grids of a row's groups, which were found for each value on its own, by those of the scales that are
-  /// stored, with the smallest error of the lattice's nearest points. Blocks must be whole.
-  void store(std::span<const WeightedGroup> groups, RowGrids& grids) const;
-
-  /// Stores the codes of the points nearest to a group's values.
-  void round(const WeightedGroup& group, const QuantParams& grid, std::uint8_t* codes) const;
+  /// The grids were found for each value on its own; those that replace them have the smallest error of the lattice's
+  /// nearest points.
+  void store(std::span<const WeightedGroup> groups, RowGrids& grids) const override;
 
  private:
-  /// Sums over a group's steps for one scale.
+  static constexpr std::size_t kMostCells = 4;  ///< of a group
+
+  /// A group's nearest points for one scale, and sums over their steps.
   struct Fit {
+    float scale = 0;  ///< 0: without points
+    std::array<LatticeSearch::Points, kMostCells> points{};
     float error = 0;
     double steps_values = 0;   ///< sum of weight * step * value
     double steps_squared = 0;  ///< sum of weight * step^2
@@ -42,14 +44,15 @@ class LatticeScales {
     float error = 0;
   };
 
-  Fit fit(const WeightedGroup& group, float scale) const;
+  /// Searches near `known`'s points if the scale is nearly that of `known`.
+  Fit fit(const WeightedGroup& group, float scale, const Fit& known) const;
 
-  /// Returns the scale with the smallest error of those around `start`.
-  float searched_scale(const WeightedGroup& group, float start) const;
+  /// Replaces a fit by that with the smallest error of scales around its own.
+  void improve(const WeightedGroup& group, Fit& best) const;
 
   float group_scale(float scale, int factor) const { return scale * lattice_.unit * static_cast<float>(factor); }
-  Stored with_scale(std::span<const WeightedGroup> groups, std::span<const float> wanted, double scale) const;
-  Stored best_stored(std::span<const WeightedGroup> groups, std::span<const float> wanted) const;
+  Stored with_scale(std::span<const WeightedGroup> groups, std::span<const Fit> wanted, double scale) const;
+  Stored best_stored(std::span<const WeightedGroup> groups, std::span<const Fit> wanted) const;
 
   const formats::IqLattice& lattice_;
   const LatticeSearch& search_;

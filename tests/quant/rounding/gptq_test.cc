@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <random>
 #include <variant>
 #include <vector>
@@ -223,20 +224,24 @@ TEST_CASE("a channel that is always zero costs nothing and breaks nothing") {
 }
 
 TEST_CASE("GPTQ gives the same bytes for any number of threads") {
-  constexpr std::size_t kCols = 200;
+  constexpr std::size_t kCols = 256;
   const std::vector<float> inputs = correlated_inputs(kCols, 2);
-  const WorkingLinear linear = random_linear(50, kCols, parse_format("int4-g64-asym-s8"));
-  std::vector<formats::CodeMatrix> matrices;
-  for (const int threads : {1, 2, 3}) {
-    test::with_threads(threads,
-                       [&] { matrices.push_back(round_gptq(linear, factorize(moments_of(inputs, kCols), {}, 0.01))); });
-  }
-  const auto& first = (matrices.front());
-  for (const formats::CodeMatrix& matrix : matrices) {
-    const auto& tensor = matrix;
-    CHECK(tensor.codes == first.codes);
-    CHECK(tensor.scale_codes == first.scale_codes);
-    CHECK(tensor.zeros == first.zeros);
+  for (const WeightFormat& format : {parse_format("int4-g64-asym-s8"), parse_format("nl3-g32-s8"),
+                                     block_format(DType::kIQ2_XXS), block_format(DType::kIQ3_S)}) {
+    CAPTURE(format_name(format));
+    const WorkingLinear linear = random_linear(50, kCols, format);
+    std::optional<formats::CodeMatrix> first;
+    for (const int threads : {1, 2, 3}) {
+      test::with_threads(threads, [&] {
+        const InverseCholesky factor = factorize(moments_of(inputs, kCols), {}, 0.01, rounding_cell(format));
+        const formats::CodeMatrix matrix = round_gptq(linear, factor);
+        if (!first) first = matrix;
+        CHECK(matrix.codes == first->codes);
+        CHECK(matrix.scales == first->scales);
+        CHECK(matrix.scale_codes == first->scale_codes);
+        CHECK(matrix.zeros == first->zeros);
+      });
+    }
   }
 }
 

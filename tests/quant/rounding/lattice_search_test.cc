@@ -15,6 +15,7 @@ namespace {
 constexpr DType kLatticeTypes[] = {DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S};
 
 using Steps = LatticeSearch::Steps;
+using Points = LatticeSearch::Points;
 
 /// All points of one part of a cell with all signs.
 struct SignedPoints {
@@ -104,7 +105,8 @@ TEST_CASE("the nearest point by weights is exactly that of all points and signs"
         metric[c * (kCell + 1)] = weights[c];
       }
       Steps steps;
-      const float cost = find_lattice_search(type)->nearest(values.data(), weights.data(), 1, steps);
+      Points nearest;
+      const float cost = find_lattice_search(type)->nearest(values.data(), weights.data(), 1, steps, nearest);
       CHECK(is_point(lattice, steps));
       CHECK(double{cost} ==
             doctest::Approx(least_cost(points, lattice.even_signs, values.data(), metric)).epsilon(1e-4));
@@ -112,8 +114,38 @@ TEST_CASE("the nearest point by weights is exactly that of all points and signs"
       std::vector<float> smaller = values;
       for (float& value : smaller) value *= 0.125F;
       Steps same;
-      CHECK(find_lattice_search(type)->nearest(smaller.data(), weights.data(), 0.125F, same) == cost / 64);
+      CHECK(find_lattice_search(type)->nearest(smaller.data(), weights.data(), 0.125F, same, nearest) == cost / 64);
       CHECK(same == steps);
+      // The nearest point of all is the nearest one around it.
+      CHECK(find_lattice_search(type)->nearest_around(values.data(), weights.data(), 1, same, nearest) == cost);
+      CHECK(same == steps);
+    }
+  }
+}
+
+TEST_CASE("with another scale the nearest point around the last one costs nearly what that of all points does") {
+  std::mt19937 random(5);
+  for (const DType type : kLatticeTypes) {
+    CAPTURE(dtype_info(type).name);
+    const formats::IqLattice& lattice = *formats::find_iq_lattice(type);
+    const LatticeSearch& search = *find_lattice_search(type);
+    for (const float scale : {0.88F, 0.94F, 1.06F, 1.12F}) {
+      CAPTURE(scale);
+      double around = 0;
+      double least = 0;
+      for (int i = 0; i < 200; ++i) {
+        const std::vector<float> values = values_for(lattice, random);
+        std::vector<float> weights(kCell);
+        for (float& weight : weights) weight = std::exp2(static_cast<float>(random() % 4));
+        Steps steps;
+        Points points;
+        search.nearest(values.data(), weights.data(), 1, steps, points);
+        around += double{search.nearest_around(values.data(), weights.data(), scale, steps, points)};
+        CHECK(is_point(lattice, steps));
+        least += double{search.nearest(values.data(), weights.data(), scale, steps, points)};
+      }
+      CHECK(around >= least);
+      CHECK(around <= 1.04 * least);
     }
   }
 }
@@ -160,7 +192,8 @@ TEST_CASE("a point in a metric costs its errors, and little more than the best o
       std::vector<float> weights(kCell);
       for (std::size_t c = 0; c < kCell; ++c) weights[c] = metric[c * (kCell + 1)];
       Steps by_weights;
-      find_lattice_search(type)->nearest(values.data(), weights.data(), 1, by_weights);
+      Points nearest;
+      find_lattice_search(type)->nearest(values.data(), weights.data(), 1, by_weights, nearest);
       sum += double{cost};
       least += least_cost(points, lattice.even_signs, values.data(), metric);
       diagonal += cost_of(by_weights);
