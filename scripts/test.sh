@@ -23,7 +23,13 @@ case "${1:-}" in
     ;;
 esac
 
-step() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
+# Begins a step, and notes the seconds of the last one.
+times=() name='' begin=0
+step() {
+  if [[ -n $name ]]; then times+=("$name: $((SECONDS - begin)) s"); fi
+  name=$* begin=$SECONDS
+  printf '\n== %s (%d s)\n' "$name" "$SECONDS"
+}
 
 # Clones share the results of ccache.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1
@@ -76,4 +82,5 @@ if [[ $arm == true && $(uname -m) != aarch64 ]]; then
 fi
 
 step "tests"
-ctest --preset release
+printf '%s\n' "${times[@]}"
+ctest --preset release | grep --line-buffered -v '^ *Start '  # a line for each test
