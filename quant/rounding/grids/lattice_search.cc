@@ -229,13 +229,15 @@ void LatticeSearch::nearest_codes(const WeightedGroup& group, const QuantParams&
 
 const LatticeSearch* find_lattice_search(DType dtype) {
   static constexpr std::array kTypes = {DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S};
+  const auto* found = std::ranges::find(kTypes, dtype);
+  if (found == kTypes.end()) return nullptr;
+  // Built for the first lattice: other types need neither the time nor the memory.
   static const std::array<LatticeSearch, kTypes.size()> searches = [] {
     const auto search = [](DType type) { return LatticeSearch(*formats::find_iq_lattice(type)); };
     return std::array<LatticeSearch, kTypes.size()>{search(kTypes[0]), search(kTypes[1]), search(kTypes[2]),
                                                     search(kTypes[3]), search(kTypes[4])};
   }();
-  const auto* found = std::ranges::find(kTypes, dtype);
-  return found == kTypes.end() ? nullptr : &searches[static_cast<std::size_t>(found - kTypes.begin())];
+  return &searches[static_cast<std::size_t>(found - kTypes.begin())];
 }
 
 const LatticeSearch* lattice_search_of(const WeightFormat& format) {
