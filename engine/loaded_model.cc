@@ -24,9 +24,9 @@ std::string read_chat_template(const std::filesystem::path& file) {
   return chat_template;
 }
 
-// Creates the tokenizer and returns free memory to the system: parsing needs several times the tokenizer's size.
-std::unique_ptr<text::Tokenizer> tokenizer_without_leavings(const model::ModelSource& source,
-                                                            const ModelOptions& options) {
+}  // namespace
+
+std::unique_ptr<text::Tokenizer> load_tokenizer(const model::ModelSource& source, const ModelOptions& options) {
   std::unique_ptr<text::Tokenizer> tokenizer = model::read_tokenizer(source);
   if (tokenizer == nullptr) return tokenizer;
   if (options.tell) {
@@ -35,18 +35,16 @@ std::unique_ptr<text::Tokenizer> tokenizer_without_leavings(const model::ModelSo
   }
   tokenizer->forget_files();
   if (!options.chat_template.empty()) tokenizer->set_chat_template(read_chat_template(options.chat_template));
-  kernels::give_back_free_memory();
+  kernels::give_back_free_memory();  // parsing needs several times the tokenizer's size
   return tokenizer;
 }
-
-}  // namespace
 
 // The tokenizer is read first, so that its temporary memory is free before the weights are loaded.
 LoadedModel::LoadedModel(std::unique_ptr<model::ModelSource> source, const ModelOptions& options)
     : path(source->checkpoint().path()),
       generation_defaults(options.generation_config ? model::read_generation_defaults(source->checkpoint())
                                                     : GenerationDefaults{}),
-      own_tokenizer(tokenizer_without_leavings(*source, options)),
+      own_tokenizer(load_tokenizer(*source, options)),
       model(std::move(source), model::FloatLayout::kPanels, options),
       engine(model) {
   if (own_tokenizer == nullptr) return;

@@ -36,6 +36,10 @@ struct LoadedModel {
   LoadedModel(std::unique_ptr<model::ModelSource> source, const ModelOptions& options);
 };
 
+/// Returns the tokenizer of a model, with the chat template that the options name; null if the model has none. Throws
+/// Error.
+std::unique_ptr<text::Tokenizer> load_tokenizer(const model::ModelSource& source, const ModelOptions& options);
+
 }  // namespace ballast::engine
 
 #endif  // BALLAST_ENGINE_LOADED_MODEL_H_

@@ -14,6 +14,7 @@
 #include "kernels/clock.h"
 #include "kernels/logits.h"
 #include "model/model.h"
+#include "model/structure/block_structure.h"
 
 namespace ballast {
 namespace {
@@ -159,7 +160,8 @@ class ChoiceTest {
       const model::Model model(std::move(source), model::FloatLayout::kRows, options_.model);
       result.model = figures(model, options_.cache, "answering");
       result.file_bytes = model.source().checkpoint().file_bytes();
-      result.bits_per_weight = 8.0 * static_cast<double>(result.file_bytes) / static_cast<double>(model.all_weights());
+      const auto weights = static_cast<double>(model::count_weights(model.spec()));
+      result.bits_per_weight = 8.0 * static_cast<double>(result.file_bytes) / weights;
     }  // one model at a time is in memory
     if (options_.reference) {
       model::Model reference(*options_.reference, model::FloatLayout::kRows, model::all_floats(options_.model.compute));

@@ -19,6 +19,7 @@
 #include "jobs/sharded_sum.h"
 #include "kernels/clock.h"
 #include "model/model.h"
+#include "model/structure/block_structure.h"
 
 namespace ballast {
 
@@ -119,7 +120,7 @@ class ChunkScorer {
         if (progress_) progress_("evaluating", i + 1, chunks_.count());
       }
     }
-    own_.weights = model_.all_weights();
+    own_.weights = model::count_weights(model_.spec());
     own_.experts = model_.expert_figures();
     return std::move(own_);
   }

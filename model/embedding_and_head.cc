@@ -115,15 +115,6 @@ bool Embedding::lies_in_file() const {
   return model::lies_in_file(table_) || (positions_ && model::lies_in_file(*positions_));
 }
 
-std::size_t Embedding::weights() const {
-  std::size_t count = table_.elements() + (positions_ ? positions_->elements() : 0) +
-                      token_type_.size() * token_types_ + norm_.elements();
-  if (token_inputs_) {
-    count += token_inputs_->table.elements() + token_inputs_->projection.elements() + token_inputs_->norm.elements();
-  }
-  return count;
-}
-
 HeadPreparation::HeadPreparation(const ModelSpec& spec, const BlockParts& parts)
     : hidden_size_(spec.hidden_size), normalizes_(spec.has_final_norm()) {
   if (normalizes_) final_norm_ = parts.norm(Role::kFinalNorm);
@@ -177,10 +168,6 @@ void EmbeddingAndHead::scale_and_cap(float* logits, std::size_t m) const {
                                logits[i] = cap > 0 ? cap * std::tanh(logit / cap) : logit;
                              }
                            });
-}
-
-std::size_t EmbeddingAndHead::weights() const {
-  return embedding_.weights() + preparation_.weights() + (head_ ? head_->elements() : 0);
 }
 
 std::size_t EmbeddingAndHead::streamed_bytes() const {

@@ -63,7 +63,6 @@ class Embedding {
 
   const Linear& table() const { return table_; }
   Linear& table() { return table_; }
-  std::size_t weights() const;  ///< elements of all weights of the embedding
 
  private:
   std::size_t hidden_size_;
@@ -95,11 +94,8 @@ class HeadPreparation {
   void prepare(const float* hidden, std::size_t m, float* dst, kernels::QuantizedActivations& scratch) const;
 
   const std::optional<Linear>& transform() const { return transform_; }  ///< reads the normalized values
-  std::size_t weights() const { return final_norm_.elements() + transform_weights(); }
 
  private:
-  std::size_t transform_weights() const { return transform_ ? transform_->elements() + head_norm_.elements() : 0; }
-
   std::size_t hidden_size_;
   bool normalizes_;
   Norm final_norm_;
@@ -121,7 +117,6 @@ class EmbeddingAndHead {
   void head(const float* prepared, std::size_t m, float* logits, kernels::QuantizedActivations& scratch) const;
 
   const Linear& head_linear() const { return head_ ? *head_ : embedding_.table(); }
-  std::size_t weights() const;         ///< elements of all weights here
   std::size_t streamed_bytes() const;  ///< bytes that are read for one token's logits
 
  private:

@@ -79,13 +79,13 @@ std::size_t all_experts(const ModelSpec& spec) {
   return count;
 }
 
-/// Returns the number of elements of the linears of a layer's experts, with or without biases.
-std::size_t expert_elements(const ModelSpec& spec, std::size_t layer, bool biases) {
+/// Returns the number of elements of the matrices of a layer's experts.
+std::size_t expert_elements(const ModelSpec& spec, std::size_t layer) {
   std::size_t elements = 0;
   for (const Part& part : block_linears(spec, layer)) {
     if (role_row(part.role).place != RoleRow::Place::kExpert) continue;
     const auto [rows, cols] = matrix_shape(spec, layer, part.role);
-    elements += rows * cols + (biases && has_bias(spec, layer, part.role) ? rows : 0);
+    elements += rows * cols;
   }
   return elements;
 }
@@ -430,30 +430,11 @@ double Model::prompt_weights(std::size_t tokens) const {
       (of_last_token ? last : each) += token_share(spec().layers[layer], role) * size(linear);
     });
     if (experts_ != nullptr && spec().layers[layer].mlp.experts) {
-      (ends ? last : each) += token_share(spec().layers[layer], Role::kExpertUp) *
-                              static_cast<double>(expert_elements(spec(), layer, /*biases=*/false));
+      (ends ? last : each) +=
+          token_share(spec().layers[layer], Role::kExpertUp) * static_cast<double>(expert_elements(spec(), layer));
     }
   }
   return each + last / static_cast<double>(tokens);
-}
-
-std::size_t Model::all_weights() const {
-  std::size_t count = embedding_and_head_.weights();
-  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-    const BlockWeights& block = blocks_[layer];
-    if (experts_ != nullptr) count += expert_elements(spec(), layer, /*biases=*/true);
-    for (const Norm* norm :
-         {&block.attention_norm, &block.attention_post_norm, &block.mlp_norm, &block.mlp_post_norm}) {
-      count += norm->elements();
-    }
-    if (block.token_inputs) count += block.token_inputs->post_norm.elements();
-    if (const auto* routed = std::get_if<ExpertWeights>(&block.mlp)) {
-      count += routed->shared_post_norm.elements() + routed->post_norm.elements();
-    }
-    block.mixer->for_each_norm([&](const Norm& norm) { count += norm.elements(); });
-    for_each_linear(block, [&](const Linear& linear, Role) { count += linear.elements(); });
-  }
-  return count;
 }
 
 std::unique_ptr<text::Tokenizer> read_tokenizer(const ModelSource& source) {

@@ -156,10 +156,8 @@ class Model {
   /// Returns the statistics of the expert cache; nullopt if all experts are in memory.
   std::optional<ExpertFigures> expert_figures() const;
 
-  /// Return the number of matrix elements that each token of a prompt is multiplied with, on average, and of the whole
-  /// model.
+  /// Returns the number of matrix elements that each token of a prompt is multiplied with, on average.
   double prompt_weights(std::size_t tokens) const;
-  std::size_t all_weights() const;
 
  private:
   /// Loads the model. The source must be prepared by the options.

@@ -1,20 +1,25 @@
 #!/usr/bin/env python3
 """Runs agents and structured answers of common clients against a running server.
 
-    pip install openai anthropic openai-agents langchain langchain-openai 'pydantic-ai-slim[openai]' instructor litellm ollama
-    ballast serve smollm2-w8a8 --port 8080 &
+    pip install openai anthropic openai-agents langchain langchain-openai 'pydantic-ai-slim[openai]' instructor litellm ollama \\
+        openai-codex-cli-bin claude-agent-sdk
+    ballast serve qwen2.5-1.5b-w4a8 --port 8080 &
     check_agents.py http://127.0.0.1:8080 [--key KEY] [--only NAME]
 
 Each case makes the model call a tool, or answer with JSON of a schema; what a small model puts into it has no meaning,
-that it is valid does. Prints what each case got or its error, then the number of passed cases. Cases of clients that
-are not installed are skipped, and counted as such.
+that it is valid does. The last two cases are agents for code, Codex and Claude Code, whose instructions alone have 8,000
+to 20,000 tokens: they need a model with a context for those. Prints what each case got or its error, then the number of
+passed cases. Cases of clients that are not installed are skipped, and counted as such.
 """
 
 import argparse
 import importlib.util
 import json
 import os
+import pathlib
+import subprocess
 import sys
+import tempfile
 import traceback
 from typing import Literal
 
@@ -256,6 +261,52 @@ def ollama(server: Server) -> str:
     generated = client.generate(server.model, QUESTION, format=schema, options=options)
     client.chat(server.model, CHAT, tools=[TOOL], options={"num_predict": 8})
     return " and ".join(checked(each) for each in (chat.message.content, text, generated.response))
+
+
+def run_agent(program: pathlib.Path, arguments: list[str], folder: str, variables: dict[str, str]) -> str:
+    """Runs an agent for code with no settings but these, and returns what it printed."""
+    done = subprocess.run([program, *arguments], cwd=folder, env=os.environ | {"HOME": folder} | variables,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1800, check=False)
+    assert done.returncode == 0, f"ended with {done.returncode}: {done.stdout[-2000:]} {done.stderr[-2000:]}"
+    return done.stdout
+
+
+def module_folder(name: str) -> pathlib.Path:
+    return pathlib.Path(importlib.util.find_spec(name).origin).parent
+
+
+@case("codex_cli_bin")
+def codex(server: Server) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        home = pathlib.Path(folder) / ".codex"
+        home.mkdir()
+        (home / "config.toml").write_text(
+            f'model = "{server.model}"\nmodel_provider = "local"\n[model_providers.local]\nname = "local"\n'
+            f'base_url = "{server.url}/v1"\nwire_api = "responses"\nenv_key = "LOCAL_KEY"\nrequest_max_retries = 0\n'
+            'stream_max_retries = 0\nstream_idle_timeout_ms = 1800000\n')
+        program = module_folder("codex_cli_bin") / "bin" / "codex"
+        said = run_agent(program, ["exec", "--json", "--skip-git-repo-check", "Say hello."], folder,
+                         {"LOCAL_KEY": server.key})
+    events = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    assert events[-1]["type"] == "turn.completed", events[-1]
+    items = [event["item"]["type"] for event in events if event["type"] == "item.completed"]
+    return f"{', '.join(items)}; {events[-1]['usage']}"
+
+
+@case("claude_agent_sdk")
+def claude_code(server: Server) -> str:
+    program = module_folder("claude_agent_sdk") / "_bundled" / "claude"
+    variables = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.key, "ANTHROPIC_MODEL": server.model,
+                 "API_TIMEOUT_MS": "1800000", "IS_SANDBOX": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        turns = [json.loads(run_agent(program, [*more, "-p", question, "--output-format", "json"], folder, variables))
+                 for more, question in (([], "Say hello."), (["--continue"], "Say it again."))]
+    for turn in turns:
+        assert not turn["is_error"], turn
+    usage = turns[1]["usage"]
+    cached, read = usage["cache_read_input_tokens"], usage["input_tokens"]
+    assert cached > 4 * read, f"the second question was not answered from the cache: {usage}"
+    return f"{turns[0]['result']!r}, {turns[1]['result']!r}; of the second prompt {cached} tokens were cached, {read} read"
 
 
 def run(server: Server, only: str) -> int:

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "ballast/error.h"
 #include "ballast/statistics.h"
@@ -19,6 +20,7 @@
 #include "model/structure/block_structure.h"
 #include "serve/api/outliers_format.h"
 #include "serve/http/thread_priority.h"
+#include "text/chat/chat_prompt.h"
 #include "text/reply/reply_format.h"
 
 namespace ballast::serve {
@@ -30,21 +32,35 @@ std::string name_of(const ServedModel& model) {
   return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
 }
 
-nlohmann::ordered_json description(const std::string& name) {
+nlohmann::ordered_json entry_of(const std::string& name) {
   return {{"id", name}, {"object", "model"}, {"created", std::time(nullptr)}, {"owned_by", "ballast"}};
 }
 
-nlohmann::ordered_json loaded_description(const model::Model& model, const std::string& name,
-                                          const Scheduler& scheduler) {
-  const std::uint64_t bytes = model.source().checkpoint().file_bytes();
-  const std::size_t weights = model.all_weights();
-  nlohmann::ordered_json about = description(name);
-  about.update({{"max_model_len", scheduler.context_length()},
-                {"bits", 8.0 * static_cast<double>(bytes) / static_cast<double>(weights)},
-                {"size", bytes},
-                {"parameters", weights},
-                {"architecture", model.spec().architecture}});
-  return about;
+/// Returns what a model can do, in Ollama's words.
+std::vector<std::string> capabilities(const ModelSpec& spec, const text::Tokenizer* tokenizer,
+                                      const std::string& reply_format) {
+  const bool thinks = tokenizer != nullptr && text::can_think(text::find_reply_format(*tokenizer, reply_format));
+  if (!spec.causal || !spec.has_head) return {"embedding"};
+  std::vector<std::string> all = {"completion"};
+  if (tokenizer != nullptr && text::template_takes_tools(*tokenizer)) all.emplace_back("tools");
+  if (thinks) all.emplace_back("thinking");
+  return all;
+}
+
+/// `tokenizer`: null: the model has none. Throws Error for an unknown format of replies.
+ModelDescription description_of(const ServedModel& model, const model::ModelSource& source,
+                                const text::Tokenizer* tokenizer, std::size_t context_length) {
+  const std::uint64_t bytes = source.checkpoint().file_bytes();
+  const std::size_t weights = model::count_weights(source.spec());
+  ModelDescription description = {.about = entry_of(name_of(model))};
+  description.about.update({{"max_model_len", context_length},
+                            {"bits", 8.0 * static_cast<double>(bytes) / static_cast<double>(weights)},
+                            {"size", bytes},
+                            {"parameters", weights},
+                            {"architecture", source.spec().architecture},
+                            {"capabilities", capabilities(source.spec(), tokenizer, model.reply_format)}});
+  if (tokenizer != nullptr) description.chat_template = tokenizer->chat_template();
+  return description;
 }
 
 /// Returns the size of a model's tensor files; 0 if they cannot be read.
@@ -101,7 +117,6 @@ class LoadedFromFiles : public ResidentModel {
   LoadedFromFiles(const ServedModel& model, const SchedulerOptions& options, const Statistics* statistics,
                   EngineLoop& loop)
       : loaded_(model.path, own_options(model)), loop_(loop) {
-    if (loaded_.own_tokenizer) text::find_reply_format(*loaded_.own_tokenizer, model.reply_format);
     SchedulerOptions scheduling = options;
     if (!model.draft.empty()) {
       draft_.emplace(model.draft, draft_options(model));
@@ -109,12 +124,12 @@ class LoadedFromFiles : public ResidentModel {
     }
     if (scheduling.cache_bytes == 0) scheduling.cache_bytes = jobs::available_memory() / 2;
     scheduler_.emplace(loaded_, scheduling);
-    const std::string name = name_of(model);
     ready_.emplace(ReadyModel{.loaded = loaded_,
                               .scheduler = *scheduler_,
-                              .name = name,
+                              .name = name_of(model),
                               .reply_format = model.reply_format,
-                              .about = loaded_description(loaded_.model, name, *scheduler_)});
+                              .description = description_of(model, loaded_.model.source(), loaded_.own_tokenizer.get(),
+                                                            scheduler_->context_length())});
     if (statistics != nullptr) {
       ready_->outliers = outliers_json(*statistics, loaded_, model.statistics.string());
     }
@@ -143,7 +158,7 @@ class LoadedFromFiles : public ResidentModel {
 
 RegisteredModel registered_model(const ServedModel& model) {
   RegisteredModel registered = {.name = name_of(model), .aliases = model.aliases};
-  registered.about = description(registered.name);
+  registered.about = entry_of(registered.name);
   registered.about["size"] = size_of_files(model.path);
   return registered;
 }
@@ -169,6 +184,14 @@ ModelMemory ModelFiles::estimate(std::size_t model) {
   ModelMemory memory = {.weights = weight_bytes(served.path, served.options), .cache = cache_bytes_of(served)};
   if (!served.draft.empty()) memory.weights += weight_bytes(served.draft, draft_options(served));
   return memory;
+}
+
+ModelDescription ModelFiles::describe(std::size_t model) const {
+  const ServedModel& served = models_[model];
+  model::ModelSource source(served.path);
+  source.lengthen_for(served.options.context);
+  const std::unique_ptr<text::Tokenizer> tokenizer = engine::load_tokenizer(source, served.options);
+  return description_of(served, source, tokenizer.get(), source.context_length());
 }
 
 std::unique_ptr<ResidentModel> ModelFiles::load_here(const ServedModel& model) const {

@@ -16,7 +16,7 @@
 
 namespace ballast::serve {
 
-/// Returns the model's names, and the description of a model that is not loaded. Does not open its files.
+/// Returns the model's names, and what is known about it without opening its files.
 RegisteredModel registered_model(const ServedModel& model);
 
 /// Throws Error if a file of the model does not exist, or for too many draft tokens: otherwise such mistakes would be
@@ -47,6 +47,7 @@ class ModelFiles : public ModelLoader {
 
   ModelMemory estimate(std::size_t model) override;
   std::unique_ptr<ResidentModel> load(std::size_t model) override;
+  ModelDescription describe(std::size_t model) const override;
 
  private:
   std::uint64_t cache_bytes_of(const ServedModel& model) const;

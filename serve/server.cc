@@ -224,7 +224,6 @@ void run_server(const std::vector<ServedModel>& models, const ServeOptions& opti
                           .certificate = options.certificate,
                           .private_key = options.private_key,
                           .memory = memory,
-                          .heartbeat = ": reading\n\n",
                           .check_head = [&](const serve::HttpRequest& head) { return service.check_head(head); },
                           .on_outcome = [&](const serve::HttpOutcome& outcome) { log(serve::outcome_json(outcome)); }},
                          [&](const std::shared_ptr<serve::HttpExchange>& exchange) { service.handle(exchange); });

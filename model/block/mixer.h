@@ -29,7 +29,6 @@ class Mixer {
   virtual std::size_t forward(const BlockPass& pass, const LinearRows& input, float* hidden) const = 0;
 
   virtual void for_each_linear(const std::function<void(const Linear&, Role)>& visit) const = 0;
-  virtual void for_each_norm(const std::function<void(const Norm&)>& visit) const = 0;
 };
 
 }  // namespace ballast::model

@@ -26,10 +26,6 @@ std::size_t Linear::bytes() const {
   return std::get<kernels::QuantizedMatrix>(weights).bytes();
 }
 
-std::size_t Linear::elements() const {
-  return rows() * cols() + bias.size();
-}
-
 namespace {
 
 const float* bias_of(const Linear& linear) {

@@ -42,8 +42,7 @@ struct Linear {
 
   std::size_t rows() const;
   std::size_t cols() const;
-  std::size_t bytes() const;     ///< read by one token's product
-  std::size_t elements() const;  ///< of matrix and bias
+  std::size_t bytes() const;  ///< read by one token's product
 };
 
 /// Returns whether a linear is read from a mapped file whenever it is used.
@@ -123,8 +122,6 @@ struct Norm {
   float epsilon = 1e-5F;
   std::vector<float> gain;  ///< multiplies the normalized value
   std::vector<float> bias;  ///< or empty
-
-  std::size_t elements() const { return gain.size() + bias.size(); }
 
   /// Normalizes src [m][gain.size()] into dst, which may be src.
   void apply(const float* src, std::size_t m, float* dst) const;

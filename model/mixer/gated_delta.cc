@@ -54,7 +54,6 @@ class GatedDelta final : public Mixer {
     visit(decay_, Role::kDeltaDecay);
     visit(output_, Role::kDeltaOutput);
   }
-  void for_each_norm(const std::function<void(const Norm&)>& visit) const override { visit(norm_); }
 
   std::size_t forward(const BlockPass& pass, const LinearRows& input, float* hidden) const override {
     const GatedDeltaSpec& spec = delta_of(pass.layer);

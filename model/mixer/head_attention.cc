@@ -144,11 +144,6 @@ void HeadAttention::for_each_linear(const std::function<void(const Linear&, Role
   visit(output_, Role::kAttentionOutput);
 }
 
-void HeadAttention::for_each_norm(const std::function<void(const Norm&)>& visit) const {
-  visit(query_norm_);
-  visit(key_norm_);
-}
-
 void HeadAttention::add_output_gate(LinearOutputs& outputs, BlockActivations& activations) const {
   if (output_gate_) outputs.add({&*output_gate_, activations.output_gate.data(), output_gate_->rows()});
 }

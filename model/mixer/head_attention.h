@@ -45,7 +45,6 @@ class HeadAttention : public Mixer {
  public:
   std::size_t forward(const BlockPass& pass, const LinearRows& input, float* hidden) const final;
   void for_each_linear(const std::function<void(const Linear&, Role)>& visit) const override;
-  void for_each_norm(const std::function<void(const Norm&)>& visit) const override;
 
  protected:
   HeadAttention(const AttentionSpec& spec, const BlockParts& parts);

@@ -95,12 +95,6 @@ class LatentAttention final : public HeadAttention {
     HeadAttention::for_each_linear(visit);
   }
 
-  void for_each_norm(const std::function<void(const Norm&)>& visit) const override {
-    visit(query_down_norm_);
-    visit(key_value_down_norm_);
-    HeadAttention::for_each_norm(visit);
-  }
-
  private:
   HeadRow row_of(const LayerSpec& layer) const override {
     return {layer.attention()->heads, cache_shape(layer), layer.latent()->key_value_rank};

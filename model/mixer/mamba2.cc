@@ -56,7 +56,6 @@ class Mamba2 final : public Mixer {
     visit(step_, Role::kMambaStep);
     visit(output_, Role::kMambaOutput);
   }
-  void for_each_norm(const std::function<void(const Norm&)>& visit) const override { visit(norm_); }
 
   std::size_t forward(const BlockPass& pass, const LinearRows& input, float* hidden) const override {
     const Mamba2Spec& spec = mamba_of(pass.layer);

@@ -11,7 +11,6 @@ namespace {
 class NoMixer final : public Mixer {
  public:
   void for_each_linear(const std::function<void(const Linear&, Role)>& /*visit*/) const override {}
-  void for_each_norm(const std::function<void(const Norm&)>& /*visit*/) const override {}
 
   std::size_t forward(const BlockPass& pass, const LinearRows& /*input*/, float* hidden) const override {
     return pass.options.wanted_only ? keep_wanted_rows(pass.batch, pass.spec.hidden_size, hidden) : pass.tokens;

@@ -21,10 +21,6 @@ class ParallelMixers final : public Mixer {
     attention_->for_each_linear(visit);
     mamba_->for_each_linear(visit);
   }
-  void for_each_norm(const std::function<void(const Norm&)>& visit) const override {
-    attention_->for_each_norm(visit);
-    mamba_->for_each_norm(visit);
-  }
 
   std::size_t forward(const BlockPass& pass, const LinearRows& input, float* hidden) const override {
     const LinearRows rows = input.in_memory(pass.tokens);  // both read them, and the first one changes hidden

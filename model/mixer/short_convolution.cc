@@ -39,7 +39,6 @@ class ShortConvolution final : public Mixer {
     visit(input_, Role::kConvolutionInput);
     visit(output_, Role::kConvolutionOutput);
   }
-  void for_each_norm(const std::function<void(const Norm&)>&) const override {}
 
   std::size_t forward(const BlockPass& pass, const LinearRows& input, float* hidden) const override {
     const std::size_t channels = convolution_of(pass.layer).channels;

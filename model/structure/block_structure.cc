@@ -138,4 +138,21 @@ bool has_bias(const ModelSpec& spec, std::size_t layer, Role role) {
   return row.bias_flag == nullptr ? row.always_has_bias : spec.biases.*row.bias_flag;
 }
 
+std::size_t count_weights(const ModelSpec& spec) {
+  std::size_t count = 0;
+  const auto add = [&](Role role, std::size_t layer) {
+    const auto [rows, cols] = matrix_shape(spec, layer, role);
+    if (!is_norm(role) || norm_spec(spec, layer, role).gain) count += rows * cols;
+    if (is_vector(role) || !has_bias(spec, layer, role)) return;
+    count += is_norm(role) ? cols : rows;
+  };
+  for (const Role role : outer_roles(spec)) add(role, 0);
+  for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
+    for (const Part& part : block_linears(spec, layer)) add(part.role, layer);
+    for (const Role role : block_norms(spec, layer)) add(role, layer);
+    for (const Role role : block_vectors(spec, layer)) add(role, layer);
+  }
+  return count;
+}
+
 }  // namespace ballast::model

@@ -53,6 +53,10 @@ MatrixShape matrix_shape(const ModelSpec& spec, std::size_t layer, Role role);
 
 bool has_bias(const ModelSpec& spec, std::size_t layer, Role role);
 
+/// Returns the number of weights of a model, with norms, vectors and biases. A matrix that is both the embedding and
+/// the head counts once.
+std::size_t count_weights(const ModelSpec& spec);
+
 /// Returns how many of a layer's linears of this role one token passes, on average, divided by their number.
 inline double token_share(const LayerSpec& layer, Role role) {
   return role_row(role).place == RoleRow::Place::kExpert ? layer.mlp.expert_share() : 1.0;

@@ -38,6 +38,10 @@ class AnswerFormat {
   /// The content type of a stream.
   virtual std::string_view stream_type() const { return "text/event-stream"; }
 
+  /// What keeps a stream alive while a prompt is read: a comment, unless the API has an event for it. Must not depend
+  /// on the answer.
+  virtual std::string_view heartbeat() const { return ": reading\n\n"; }
+
   virtual std::string begin_stream(std::size_t choices) = 0;
   virtual std::string write_piece(const AnswerPiece& piece) = 0;
   virtual std::string end_stream(const RequestUsage& usage) = 0;

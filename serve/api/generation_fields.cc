@@ -220,13 +220,16 @@ AnswerLimit read_answer_limit(const RequestFields& fields, std::span<const std::
   return limit;
 }
 
+ApiError prompt_too_long(std::size_t tokens, std::size_t context_length) {
+  const std::size_t most = context_length - 1;  // one token is for the answer
+  return ApiError(400, files::concat("prompt is too long: ", tokens, " tokens > ", most, " maximum in a context of ",
+                                     context_length))
+      .with_code("context_length_exceeded");
+}
+
 std::size_t answer_tokens(const AnswerLimit& limit, std::size_t prompt_tokens, std::size_t context_length,
                           std::size_t usual, std::size_t most) {
-  if (prompt_tokens >= context_length) {
-    throw ApiError(400, files::concat("the prompt has ", prompt_tokens,
-                                      " tokens, which leaves no room in a context of ", context_length))
-        .with_code("context_length_exceeded");
-  }
+  if (prompt_tokens >= context_length) throw prompt_too_long(prompt_tokens, context_length);
   const std::size_t room = context_length - prompt_tokens;
   if (!limit.tokens) return std::min(room, usual);
   if (*limit.tokens < 0 || std::cmp_greater(*limit.tokens, room)) return std::min(room, most);

@@ -69,6 +69,10 @@ struct AnswerLimit {
 /// Reads the first of the fields in `names` that is present.
 AnswerLimit read_answer_limit(const RequestFields& fields, std::span<const std::string_view> names);
 
+/// Returns the refusal of a prompt that does not fit, in words by which agents for code recognize it, so that they
+/// shorten their conversation.
+ApiError prompt_too_long(std::size_t tokens, std::size_t context_length);
+
 /// Returns how many tokens the answer to a prompt of `prompt_tokens` may have: `usual` if the limit is absent, at most
 /// `most` and the rest of the context otherwise. Throws ApiError if the context has no room.
 std::size_t answer_tokens(const AnswerLimit& limit, std::size_t prompt_tokens, std::size_t context_length,

@@ -25,6 +25,13 @@ void add_block_text(const std::string& text, std::string& to) {
   to += text;
 }
 
+/// Claude Code begins the system's text with a line for the bills of its maker's service, which differs from request to
+/// request: with it, no prompt would begin like another, and the cache would be of no use.
+std::string without_billing_line(std::string text) {
+  if (!text.starts_with("x-anthropic-billing-header:")) return text;
+  return text.substr(std::min(text.find('\n'), text.size() - 1) + 1);
+}
+
 /// Reads text, or a list of blocks of text.
 std::string read_text_blocks(const JsonReader& value) {
   if (value.json().is_string()) return value.string();
@@ -34,7 +41,32 @@ std::string read_text_blocks(const JsonReader& value) {
     if (type != "text") {
       block.fail("type", files::concat(files::in_quotes(type), " is not supported: only \"text\" is"));
     }
-    add_block_text(block.text("text"), text);
+    add_block_text(without_billing_line(block.text("text")), text);
+  }
+  return text;
+}
+
+/// The messages of a request, in OpenAI's form.
+struct ReadMessages {
+  Json messages = Json::array();
+  std::vector<std::string> found_tools{};  ///< deferred ones that a search for tools has found
+};
+
+/// Reads the result of a tool.
+std::string read_tool_result(const JsonReader& value, ReadMessages& read) {
+  if (value.json().is_string()) return value.string();
+  std::string text;
+  for (const JsonReader& block : value.elements()) {
+    const std::string type = block.text("type");
+    if (type == "text") {
+      add_block_text(block.text("text"), text);
+    } else if (type == "tool_reference") {
+      read.found_tools.push_back(block.text("tool_name"));
+      add_block_text(files::concat("The tool ", read.found_tools.back(), " can be called from now on."), text);
+    } else {
+      block.fail("type",
+                 files::concat(files::in_quotes(type), " is not supported: \"text\" and \"tool_reference\" are"));
+    }
   }
   return text;
 }
@@ -75,10 +107,10 @@ Json read_assistant(const JsonReader& message, const Json& ordered) {
 }
 
 /// Adds a user's message. Results of tools in it become messages of their own, before its text.
-void add_user(const JsonReader& message, Json& messages) {
+void add_user(const JsonReader& message, ReadMessages& read) {
   const JsonReader content = message.at("content");
   if (content.json().is_string()) {
-    messages.push_back({{"role", "user"}, {"content", content.string()}});
+    read.messages.push_back({{"role", "user"}, {"content", content.string()}});
     return;
   }
   std::string text;
@@ -89,40 +121,43 @@ void add_user(const JsonReader& message, Json& messages) {
       add_block_text(block.text("text"), text);
       has_text = true;
     } else if (type == "tool_result") {
-      const std::string result = block.has("content") ? read_text_blocks(block.at("content")) : std::string();
-      messages.push_back({{"role", "tool"}, {"tool_call_id", block.text("tool_use_id")}, {"content", result}});
+      const std::string result = block.has("content") ? read_tool_result(block.at("content"), read) : std::string();
+      read.messages.push_back({{"role", "tool"}, {"tool_call_id", block.text("tool_use_id")}, {"content", result}});
     } else {
       block.fail("type", files::concat(files::in_quotes(type), " is not supported: \"text\" and \"tool_result\" are"));
     }
   }
-  if (has_text || content.json().empty()) messages.push_back({{"role", "user"}, {"content", std::move(text)}});
+  if (has_text || content.json().empty()) read.messages.push_back({{"role", "user"}, {"content", std::move(text)}});
 }
 
-Json read_user_and_assistant(const RequestFields& fields) {
-  Json messages = Json::array();
+ReadMessages read_turns(const RequestFields& fields) {
+  ReadMessages read;
   fields.read("system", [&](const JsonReader& system) {
-    messages.push_back({{"role", "system"}, {"content", read_text_blocks(system)}});
+    read.messages.push_back({{"role", "system"}, {"content", without_billing_line(read_text_blocks(system))}});
     return true;
   });
   const Json ordered = fields.ordered("messages");
-  const auto read = [&](const JsonReader& list) {
+  const auto read_list = [&](const JsonReader& list) {
     const std::vector<JsonReader> elements = list.elements();
     if (elements.empty()) list.fail("must not be empty");
     if (elements.size() > kMostMessages) list.fail(files::concat("at most ", kMostMessages, " are possible"));
     for (std::size_t i = 0; i < elements.size(); ++i) {
       const std::string role = elements[i].text("role");
       if (role == "assistant") {
-        messages.push_back(read_assistant(elements[i], ordered.at(i)));
+        read.messages.push_back(read_assistant(elements[i], ordered.at(i)));
       } else if (role == "user") {
-        add_user(elements[i], messages);
+        add_user(elements[i], read);
+      } else if (role == "system") {
+        read.messages.push_back({{"role", "system"}, {"content", read_text_blocks(elements[i].at("content"))}});
       } else {
-        elements[i].fail("role", files::concat(files::in_quotes(role), " is not supported: user and assistant are"));
+        elements[i].fail("role",
+                         files::concat(files::in_quotes(role), " is not supported: user, assistant and system are"));
       }
     }
     return true;
   };
-  if (!fields.read("messages", read)) throw ApiError(400, "messages: are missing", "messages");
-  return messages;
+  if (!fields.read("messages", read_list)) throw ApiError(400, "messages: are missing", "messages");
+  return read;
 }
 
 void read_custom_tool(const JsonReader& tool, const Json& ordered, ToolFields& read) {
@@ -137,12 +172,19 @@ void read_custom_tool(const JsonReader& tool, const Json& ordered, ToolFields& r
   add_tool(function, tool.context(), read);
 }
 
-ToolFields read_custom_tools(const RequestFields& fields) {
+/// Reads the tools, without deferred ones that are not among the found ones.
+ToolFields read_custom_tools(const RequestFields& fields, std::span<const std::string> found_tools) {
   ToolFields read;
   const Json ordered = fields.ordered("tools");
   fields.read("tools", [&](const JsonReader& tools) {
     std::size_t index = 0;
-    for (const JsonReader& tool : tools.elements()) read_custom_tool(tool, ordered.at(index++), read);
+    for (const JsonReader& tool : tools.elements()) {
+      const Json& own = ordered.at(index++);
+      if (tool.flag("defer_loading", false) && std::ranges::find(found_tools, tool.text("name")) == found_tools.end()) {
+        continue;
+      }
+      read_custom_tool(tool, own, read);
+    }
     return true;
   });
   fields.read("tool_choice", [&](const JsonReader& choice) {
@@ -181,8 +223,9 @@ void read_thinking_wish(const RequestFields& fields, ChatRequest& request) {
   });
 }
 
-/// Reads a schema for the answer: `output_config.format`, or its older name `output_format`.
-void read_output_format(const RequestFields& fields, ChatRequest& request) {
+/// Reads a schema for the answer, `output_config.format` or its older name `output_format`, and the effort, which is
+/// for the chat template.
+void read_output_config(const RequestFields& fields, ChatRequest& request) {
   const auto read = [&](const char* field, const JsonReader& format, const Json& ordered) {
     const std::string type = format.text("type");
     if (type != "json_schema") {
@@ -198,6 +241,7 @@ void read_output_format(const RequestFields& fields, ChatRequest& request) {
   fields.read("output_config", [&](const JsonReader& config) {
     if (config.has("format"))
       read("output_config", config.object("format"), fields.ordered("output_config").at("format"));
+    if (config.has("effort")) request.conversation.arguments["reasoning_effort"] = config.text("effort");
     return true;
   });
 }
@@ -221,24 +265,31 @@ ChatRequest read_messages_request(const RequestFields& fields, const ModelFacts&
   constexpr std::array<std::string_view, 1> kLimits = {"max_tokens"};
   check_fields(fields, kMessages);
   ChatRequest request;
-  request.tools = read_custom_tools(fields);
+  ReadMessages read = read_turns(fields);
+  request.tools = read_custom_tools(fields, read.found_tools);
   request.generation = read_generation(fields, model);
   request.limit = read_answer_limit(fields, kLimits);
   request.delivery.stream = fields.flag("stream", false);
   if (needs_limit && !request.limit.tokens) throw ApiError(400, "max_tokens: is missing", "max_tokens");
   request.generation.options.stop = read_stops(fields, "stop_sequences");
   request.generation.begin = text::StreamDecoder::Begin::kOfText;
-  request.conversation.messages = read_user_and_assistant(fields);
+  request.conversation.messages = std::move(read.messages);
   request.conversation.tools = offered_tools(request.tools);
   read_thinking_wish(fields, request);
-  read_output_format(fields, request);
+  read_output_config(fields, request);
   return request;
+}
+
+/// Claude Code gives up on a stream without events, for which comments do not count.
+std::string_view MessagesFormat::heartbeat() const {
+  static const std::string ping = message_event("ping", Json::object());
+  return ping;
 }
 
 std::string MessagesFormat::begin_stream(std::size_t /*choices*/) {
   Json message = message_json();
   message["usage"] = usage_json_of(prompt_tokens_, 0, 0);
-  return message_event("message_start", {{"message", std::move(message)}}) + message_event("ping", Json::object());
+  return message_event("message_start", {{"message", std::move(message)}}) + std::string(heartbeat());
 }
 
 std::string MessagesFormat::write_piece(const AnswerPiece& piece) {

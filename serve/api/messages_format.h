@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "serve/api/answer_format.h"
@@ -22,6 +23,7 @@ class MessagesFormat : public AnswerFormat {
   MessagesFormat(std::string model, std::size_t prompt_tokens)
       : id_(random_id("msg_")), model_(std::move(model)), prompt_tokens_(prompt_tokens) {}
 
+  std::string_view heartbeat() const override;
   std::string begin_stream(std::size_t choices) override;
   std::string write_piece(const AnswerPiece& piece) override;
   std::string end_stream(const RequestUsage& usage) override;

@@ -259,23 +259,17 @@ Json ollama_model_json(const Json& about) {
           {"details", details_json(about)}};
 }
 
-Json ollama_show_json(const Json& about, const std::string& chat_template, bool takes_tools, bool thinks,
-                      bool makes_vectors) {
-  Json capabilities = Json::array();
-  if (!makes_vectors) capabilities.push_back("completion");
-  if (makes_vectors) capabilities.push_back("embedding");
-  if (takes_tools) capabilities.push_back("tools");
-  if (thinks) capabilities.push_back("thinking");
-  const std::string family = about.value("architecture", "");
+Json ollama_show_json(const Json& about, const std::string& chat_template) {
+  const std::string family = about.at("architecture");
   return {{"modelfile", ""},
           {"parameters", ""},
           {"template", chat_template},
           {"details", details_json(about)},
           {"model_info",
            {{"general.architecture", family},
-            {"general.parameter_count", about.value("parameters", std::uint64_t{0})},
-            {family + ".context_length", about.value("max_model_len", std::uint64_t{0})}}},
-          {"capabilities", std::move(capabilities)}};
+            {"general.parameter_count", about.at("parameters")},
+            {family + ".context_length", about.at("max_model_len")}}},
+          {"capabilities", about.at("capabilities")}};
 }
 
 Json ollama_embeddings_json(const std::string& model, std::span<const std::vector<float>> vectors,

@@ -44,12 +44,11 @@ std::optional<KeepAlive> read_keep_alive(const RequestFields& fields);
 /// Returns the answer to a request without a prompt. `reason`: "load" or "unload".
 nlohmann::ordered_json ollama_loaded_json(const std::string& model, bool is_chat, std::string_view reason);
 
-/// Returns an entry of /api/tags and /api/ps, from the model's description in /v1/models.
+/// Returns an entry of /api/tags and /api/ps, from the model's entry in /v1/models.
 nlohmann::ordered_json ollama_model_json(const nlohmann::ordered_json& about);
 
-/// Returns the answer of /api/show.
-nlohmann::ordered_json ollama_show_json(const nlohmann::ordered_json& about, const std::string& chat_template,
-                                        bool takes_tools, bool thinks, bool makes_vectors);
+/// Returns the answer of /api/show, from a complete entry in /v1/models.
+nlohmann::ordered_json ollama_show_json(const nlohmann::ordered_json& about, const std::string& chat_template);
 
 /// Returns the answer of /api/embed.
 nlohmann::ordered_json ollama_embeddings_json(const std::string& model, std::span<const std::vector<float>> vectors,
@@ -63,6 +62,7 @@ class OllamaFormat : public AnswerFormat {
       : model_(std::move(model)), is_chat_(is_chat), begin_(std::chrono::steady_clock::now()) {}
 
   std::string_view stream_type() const override { return "application/x-ndjson"; }
+  std::string_view heartbeat() const override { return {}; }  // every line must be JSON
   std::string begin_stream(std::size_t /*choices*/) override { return {}; }
   std::string write_piece(const AnswerPiece& piece) override;
   std::string end_stream(const RequestUsage& usage) override;

@@ -24,7 +24,7 @@ using files::JsonReader;
 constexpr std::size_t kMostItems = 4096;
 
 /// Builds the messages of a conversation from items. An assistant's items that follow each other, its thinking, text
-/// and calls, are one message.
+/// and calls, are one message: many templates want the results of calls right after them.
 class MessageBuilder {
  public:
   void add(const JsonReader& item) {
@@ -32,15 +32,17 @@ class MessageBuilder {
     if (type == "message") {
       add_message(item);
     } else if (type == "function_call") {
-      add_call(item);
-    } else if (type == "function_call_output") {
+      add_call(item, read_call_arguments(item.text("arguments")));
+    } else if (type == "custom_tool_call") {
+      add_call(item, custom_tool_arguments(item.text("input")));
+    } else if (type == "function_call_output" || type == "custom_tool_call_output") {
       add_result(item);
     } else if (type == "reasoning") {
       add_thinking(item);
-    } else {
+    } else if (!was_run_elsewhere(type)) {
       item.fail("type", files::concat(files::in_quotes(type),
-                                      " is not supported: \"message\", \"function_call\", "
-                                      "\"function_call_output\" and \"reasoning\" are"));
+                                      " is not supported: \"message\", \"reasoning\", \"function_call\", "
+                                      "\"custom_tool_call\" and the outputs of calls are"));
     }
   }
 
@@ -51,10 +53,9 @@ class MessageBuilder {
     const std::string role = item.text("role");
     const std::string text = read_message_text(item, role == "assistant");
     if (role == "assistant") {
-      Json& message = assistant();
-      if (message.contains("tool_calls") || !message["content"].get_ref<const std::string&>().empty())
-        messages_.push_back(empty_assistant());
-      messages_.back()["content"] = text;
+      auto& content = assistant()["content"].get_ref<std::string&>();
+      if (!content.empty()) content += '\n';
+      content += text;
     } else if (role == "user" || role == "system" || role == "developer") {
       messages_.push_back({{"role", role == "developer" ? "system" : role}, {"content", text}});
     } else {
@@ -63,9 +64,17 @@ class MessageBuilder {
     }
   }
 
-  void add_call(const JsonReader& item) {
+  /// Returns whether an item is a call that another server has run; what came of it is in the text.
+  static bool was_run_elsewhere(std::string_view type) {
+    constexpr std::array<std::string_view, 4> kTypes = {"web_search_call", "file_search_call", "code_interpreter_call",
+                                                        "image_generation_call"};
+    return std::ranges::find(kTypes, type) != kTypes.end();
+  }
+
+  void add_call(const JsonReader& item, Json arguments) {
     if (item.text("name").empty()) item.fail("name", "must not be empty");
-    Json function = {{"name", item.text("name")}, {"arguments", read_call_arguments(item.text("arguments"))}};
+    Json function = {{"name", function_name(item.text("namespace", ""), item.text("name"))},
+                     {"arguments", std::move(arguments)}};
     assistant()["tool_calls"].push_back(
         {{"id", item.text("call_id")}, {"type", "function"}, {"function", std::move(function)}});
   }
@@ -111,27 +120,6 @@ Json read_input(const RequestFields& fields) {
   return messages;
 }
 
-ToolFields read_function_tools(const RequestFields& fields) {
-  ToolFields read;
-  const Json ordered = fields.ordered("tools");
-  fields.read("tools", [&](const JsonReader& tools) {
-    std::size_t index = 0;
-    for (const JsonReader& tool : tools.elements()) {
-      Json function = ordered.at(index++);
-      const std::string type = tool.text("type");
-      if (type != "function") {
-        tool.fail("type", files::concat(files::in_quotes(type), " is not supported: only \"function\" is"));
-      }
-      function.erase("type");
-      add_tool(function, tool.context(), read);
-    }
-    return true;
-  });
-  read_tool_choice(fields, "tool_choice", read);
-  read.choice.parallel = fields.flag("parallel_tool_calls", true);
-  return read;
-}
-
 /// Reads `text.format`.
 void read_text_format(const RequestFields& fields, ChatRequest& request) {
   fields.read("text", [&](const JsonReader& text) {
@@ -162,19 +150,14 @@ void read_reasoning(const RequestFields& fields, ChatRequest& request) {
   });
 }
 
-/// Reads what a response includes: log-probabilities, and how many of the most likely tokens for each.
+/// Reads what a response includes: log-probabilities, and how many of the most likely tokens for each. What else a
+/// client may name is of tools that the server does not run, or is the encrypted thinking, which is in the response
+/// anyway and needs no encryption to be sent back.
 std::optional<std::size_t> read_included_logprobs(const RequestFields& fields) {
   constexpr std::string_view kLogprobs = "message.output_text.logprobs";
   const auto read = [&](const JsonReader& include) {
-    bool has_logprobs = false;
-    for (const std::string& name : include.strings()) {
-      has_logprobs = has_logprobs || name == kLogprobs;
-      // The thinking is in the response anyway, and needs no encryption to be sent back.
-      if (name != kLogprobs && name != "reasoning.encrypted_content") {
-        include.fail(files::concat(files::in_quotes(name), " is not supported"));
-      }
-    }
-    return has_logprobs;
+    const std::vector<std::string> names = include.strings();
+    return std::ranges::find(names, kLogprobs) != names.end();
   };
   const bool has_logprobs = fields.read("include", read).value_or(false);
   const std::int64_t top = fields.integer("top_logprobs", 0, kMostTopLogprobs).value_or(0);
@@ -187,7 +170,8 @@ std::optional<std::size_t> read_included_logprobs(const RequestFields& fields) {
 }
 
 /// Returns the response before its answer, which repeats the request's options as OpenAI's does.
-Json head_json(const RequestFields& fields, const ChatRequest& request, const std::string& model, bool is_stored) {
+Json head_json(const RequestFields& fields, const ChatRequest& request, Json tools, const std::string& model,
+               bool is_stored) {
   const GenerateOptions& options = request.generation.options;
   const auto own = [&](std::string_view field, Json fallback) {
     return fields.has(field) ? fields.ordered(field) : std::move(fallback);
@@ -210,7 +194,7 @@ Json head_json(const RequestFields& fields, const ChatRequest& request, const st
           {"temperature", options.temperature},
           {"text", own("text", {{"format", {{"type", "text"}}}})},
           {"tool_choice", own("tool_choice", "auto")},
-          {"tools", own("tools", Json::array())},
+          {"tools", std::move(tools)},
           {"top_logprobs", options.logprobs.value_or(0)},
           {"top_p", options.top_p},
           {"truncation", "disabled"},
@@ -231,7 +215,9 @@ ResponsesRequest read_responses_request(const RequestFields& fields, const Model
   check_fields(fields, kResponses);
   if (fields.has("prompt")) throw ApiError(400, "prompt: is not supported: send input", "prompt");
   ResponsesRequest request;
-  request.chat.tools = read_function_tools(fields);
+  ResponseTools tools = read_response_tools(fields);
+  request.chat.tools = std::move(tools.fields);
+  request.tools = std::move(tools.by_function);
   request.chat.generation = read_generation(fields, model);
   request.chat.generation.options.logprobs = read_included_logprobs(fields);
   request.chat.limit = read_answer_limit(fields, kLimits);
@@ -250,12 +236,13 @@ ResponsesRequest read_responses_request(const RequestFields& fields, const Model
   request.chat.generation.begin = text::StreamDecoder::Begin::kOfText;
   read_text_format(fields, request.chat);
   read_reasoning(fields, request.chat);
-  request.head = head_json(fields, request.chat, model_name, request.is_stored);
+  request.head = head_json(fields, request.chat, std::move(tools.listed), model_name, request.is_stored);
   return request;
 }
 
-ResponsesFormat::ResponsesFormat(Json head, OnDone on_done, const text::Tokenizer* tokenizer)
+ResponsesFormat::ResponsesFormat(Json head, ResponseToolMap tools, OnDone on_done, const text::Tokenizer* tokenizer)
     : response_(std::move(head)),
+      tools_(std::move(tools)),
       on_done_(std::move(on_done)),
       tokenizer_(tokenizer),
       message_({{"role", "assistant"}, {"content", ""}}) {}
@@ -301,6 +288,7 @@ std::string ResponsesFormat::write_piece(const AnswerPiece& piece) {
     text_ += part.text;
     Json delta = {{"item_id", item_["id"]}, {"output_index", items_}};
     if (item == ReplyKind::kToolName) {
+      if (takes_text_) continue;  // the text is known when the JSON around it is whole
       delta["delta"] = part.text;
       text += event("response.function_call_arguments.delta", std::move(delta));
       continue;
@@ -327,9 +315,25 @@ Json ResponsesFormat::logprobs_json(std::span<const GeneratedToken> tokens) cons
 std::string ResponsesFormat::drop_call() {
   if (kind_ != ReplyKind::kToolName) return {};
   item_["status"] = "incomplete";
-  item_["arguments"] = text_;
+  item_[takes_text_ ? "input" : "arguments"] = text_;
   kind_.reset();
   return event("response.output_item.done", {{"output_index", items_++}, {"item", std::exchange(item_, nullptr)}});
+}
+
+/// Returns the item of a call that begins.
+Json ResponsesFormat::call_item(const std::string& function) {
+  const auto found = tools_.find(function);
+  const ResponseTool tool = found != tools_.end() ? found->second : ResponseTool{.name = function};
+  function_ = function;
+  takes_text_ = tool.takes_text;
+  Json item = {{"id", random_id(takes_text_ ? "ctc_" : "fc_")},
+               {"type", takes_text_ ? "custom_tool_call" : "function_call"},
+               {"status", "in_progress"},
+               {takes_text_ ? "input" : "arguments", ""},
+               {"call_id", random_id("call_")},
+               {"name", tool.name}};
+  if (!tool.name_space.empty()) item["namespace"] = tool.name_space;
+  return item;
 }
 
 std::string ResponsesFormat::open_item(const ReplyPart& part) {
@@ -339,8 +343,7 @@ std::string ResponsesFormat::open_item(const ReplyPart& part) {
   const std::size_t index = items_;
   Json content;
   if (part.kind == ReplyKind::kToolName) {
-    item_ = {{"id", random_id("fc_")},     {"type", "function_call"},       {"status", "in_progress"},
-             {"arguments", std::string()}, {"call_id", random_id("call_")}, {"name", part.text}};
+    item_ = call_item(part.text);
   } else if (part.kind == ReplyKind::kThinking) {
     item_ = {{"id", random_id("rs_")},
              {"type", "reasoning"},
@@ -363,6 +366,23 @@ std::string ResponsesFormat::open_item(const ReplyPart& part) {
                {{"item_id", item_["id"]}, {"output_index", index}, {"content_index", 0}, {"part", std::move(content)}});
 }
 
+/// Adds the arguments of a call, or a custom tool's text, to its item.
+std::string ResponsesFormat::end_call(const Json& where) {
+  Json done = where;
+  if (!takes_text_) {
+    item_["arguments"] = text_;
+    done.update({{"name", item_["name"]}, {"arguments", text_}});
+    return event("response.function_call_arguments.done", std::move(done));
+  }
+  const std::string input = custom_tool_text(text_);
+  item_["input"] = input;
+  done["delta"] = input;
+  std::string text = event("response.custom_tool_call_input.delta", done);
+  done.erase("delta");
+  done["input"] = input;
+  return text + event("response.custom_tool_call_input.done", std::move(done));
+}
+
 /// Adds the open item to the response, and its text to the message.
 std::string ResponsesFormat::close_item(bool complete) {
   if (!kind_) return {};
@@ -371,14 +391,10 @@ std::string ResponsesFormat::close_item(bool complete) {
   std::string text;
   item_["status"] = complete ? "completed" : "incomplete";
   if (*kind_ == ReplyKind::kToolName) {
-    item_["arguments"] = text_;
-    message_["tool_calls"].push_back(
-        {{"id", item_["call_id"]},
-         {"type", "function"},
-         {"function", {{"name", item_["name"]}, {"arguments", read_call_arguments(text_)}}}});
-    Json done = where;
-    done.update({{"name", item_["name"]}, {"arguments", text_}});
-    text = event("response.function_call_arguments.done", std::move(done));
+    message_["tool_calls"].push_back({{"id", item_["call_id"]},
+                                      {"type", "function"},
+                                      {"function", {{"name", function_}, {"arguments", read_call_arguments(text_)}}}});
+    text = end_call(where);
   } else {
     const bool thinks = *kind_ == ReplyKind::kThinking;
     Json part = {{"type", thinks ? "reasoning_text" : "output_text"}, {"text", text_}};

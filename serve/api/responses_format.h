@@ -13,12 +13,14 @@
 
 #include "serve/api/answer_format.h"
 #include "serve/api/chat_request.h"
+#include "serve/api/response_tools.h"
 #include "text/tokenizer.h"
 
 namespace ballast::serve {
 
 struct ResponsesRequest {
   ChatRequest chat;
+  ResponseToolMap tools{};
   nlohmann::ordered_json head;      ///< the response before its answer: its id and the request's options
   nlohmann::ordered_json messages;  ///< the conversation without instructions, which a next request may continue
   bool is_stored = true;
@@ -35,7 +37,8 @@ class ResponsesFormat : public AnswerFormat {
   using OnDone = std::function<void(const nlohmann::ordered_json& response, const nlohmann::ordered_json& message)>;
 
   /// `tokenizer`: for log-probabilities, and must outlive this object; null: there are none.
-  ResponsesFormat(nlohmann::ordered_json head, OnDone on_done, const text::Tokenizer* tokenizer = nullptr);
+  ResponsesFormat(nlohmann::ordered_json head, ResponseToolMap tools, OnDone on_done,
+                  const text::Tokenizer* tokenizer = nullptr);
 
   std::string begin_stream(std::size_t choices) override;
   std::string write_piece(const AnswerPiece& piece) override;
@@ -45,13 +48,16 @@ class ResponsesFormat : public AnswerFormat {
 
  private:
   std::string event(std::string_view name, const nlohmann::ordered_json& data);
+  nlohmann::ordered_json call_item(const std::string& function);
   std::string open_item(const ReplyPart& part);
+  std::string end_call(const nlohmann::ordered_json& where);
   std::string close_item(bool complete);
   std::string drop_call();
   nlohmann::ordered_json logprobs_json(std::span<const GeneratedToken> tokens) const;
   nlohmann::ordered_json finished(const RequestUsage& usage);
 
   nlohmann::ordered_json response_;
+  ResponseToolMap tools_;
   OnDone on_done_;
   const text::Tokenizer* tokenizer_;
   nlohmann::ordered_json message_;                                     ///< the answer as a message
@@ -59,6 +65,8 @@ class ResponsesFormat : public AnswerFormat {
   std::string text_;                                                   ///< of the open item
   nlohmann::ordered_json logprobs_ = nlohmann::ordered_json::array();  ///< of the open item's tokens
   std::optional<ReplyKind> kind_;                                      ///< of the open item
+  std::string function_;                                               ///< of the open or last call
+  bool takes_text_ = false;                                            ///< the tool of that call
   std::size_t items_ = 0;    ///< that are closed, calls that turned out to be none included
   bool ends_early_ = false;  ///< at the limit of its tokens
   std::uint64_t events_ = 0;

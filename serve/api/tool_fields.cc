@@ -50,8 +50,8 @@ void read_choice(const files::JsonReader& value, ToolFields& read) {
   if (value.json().is_object()) {
     const bool nested = value.has("function");
     const std::string type = value.text("type", "function");
-    if (type != "function") {
-      value.fail("type", files::concat(files::in_quotes(type), " is not supported: \"function\" is"));
+    if (type != "function" && type != "custom") {
+      value.fail("type", files::concat(files::in_quotes(type), " is not supported: \"function\" and \"custom\" are"));
     }
     const files::JsonReader named = nested ? value.object("function") : value;
     return require_tool(named.text("name"), named.context(), read);

@@ -193,7 +193,7 @@ void Connection::dispatch() {
   head_only_ = parser_->head().method == "HEAD";
   keep_alive_ = parser_->keep_alive();
   streams_ = false;
-  takes_heartbeats_ = false;
+  heartbeat_.clear();
   answered_ = false;
   answer_ = std::make_shared<Answer>(host_.network(), weak_from_this(), !http_1_0_, head_only_, std::move(memory_));
   memory_ = MemoryShare(host_.options().memory);
@@ -220,7 +220,7 @@ void Connection::deliver(Answer& answer) {
     if (news.abandoned) return http_1_0_ ? reset() : close();  // HTTP/1.0 takes a closed connection for the end
     if (news.head) {
       streams_ = news.streams;
-      takes_heartbeats_ = streams_ && news.head->content_type == "text/event-stream";
+      heartbeat_ = std::move(news.head->heartbeat);
       outcome_->status = news.head->status;
       keep_alive_ = keep_alive_ && !host_.draining() && !(streams_ && http_1_0_);
       if (streams_) {
@@ -379,10 +379,10 @@ void Connection::check_time(Clock::time_point now) {
         if (phase_ != Phase::kAnswer) break;
         if (takes_nothing || (behind_since_ && !answered_ && now - *behind_since_ > limits_.behind_time)) {
           reset();
-        } else if (takes_heartbeats_ && !answered_ && unsent() == 0 && !host_.options().heartbeat.empty() &&
+        } else if (!heartbeat_.empty() && !answered_ && unsent() == 0 &&
                    now - last_piece_ >= host_.options().heartbeat_time) {
           last_piece_ = now;
-          send(answer_->framed(host_.options().heartbeat));
+          send(answer_->framed(heartbeat_));
         }
         break;
       case Phase::kLast:

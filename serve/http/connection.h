@@ -131,8 +131,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool http_1_0_ = false;
   bool keep_alive_ = false;
   bool streams_ = false;
-  bool takes_heartbeats_ = false;  ///< the answer is a stream of events
-  bool answered_ = false;          ///< the answer is complete; parts of it may be unsent
+  std::string heartbeat_;  ///< of the stream; empty: none
+  bool answered_ = false;  ///< the answer is complete; parts of it may be unsent
   Clock::time_point last_piece_;
   std::optional<HttpOutcome> outcome_;  ///< of the open request
   Clock::time_point head_ended_;

@@ -28,7 +28,8 @@ struct HttpResponse {
   unsigned status = 200;
   std::string content_type = "application/json";
   std::string body;
-  HttpHeaders headers{};  ///< without type and length
+  HttpHeaders headers{};    ///< without type and length
+  std::string heartbeat{};  ///< is sent while a stream has been silent for some time; empty: nothing is
 };
 
 /// Converts ASCII letters to lower case: names of headers and hosts are not case-sensitive.

@@ -50,8 +50,7 @@ struct HttpOptions {
   HttpLimits limits{};
   /// The memory budget of requests, including their bodies from the first byte on; null: no limit.
   std::shared_ptr<MemoryBudget> memory{};
-  /// Is sent in a stream of events (text/event-stream) after a period of silence, so that proxies do not close it.
-  std::string heartbeat{};
+  /// After this time of silence a stream's heartbeat is sent, so that proxies do not close it, and clients wait.
   std::chrono::milliseconds heartbeat_time{15'000};
   /// Is called on the network thread after a head was read, before its body; a returned answer is sent instead of
   /// reading the body.

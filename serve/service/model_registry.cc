@@ -178,7 +178,9 @@ std::vector<ModelLease> ModelRegistry::loaded() {
 nlohmann::ordered_json ModelRegistry::about(std::size_t model) const {
   const std::lock_guard lock(mutex_);
   const Entry& entry = entries_[model];
-  nlohmann::ordered_json about = entry.resident != nullptr ? entry.resident->ready().about : entry.model.about;
+  nlohmann::ordered_json about = entry.model.about;
+  if (entry.description) about = entry.description->about;
+  if (entry.resident != nullptr) about = entry.resident->ready().description.about;
   if (!entry.model.aliases.empty()) about["aliases"] = entry.model.aliases;
   nlohmann::ordered_json& status = about["status"];
   if (entry.resident != nullptr) {
@@ -188,6 +190,24 @@ nlohmann::ordered_json ModelRegistry::about(std::size_t model) const {
   }
   if (entry.failure) status["error"] = entry.failure->message;
   return about;
+}
+
+ModelDescription ModelRegistry::describe(std::size_t model) {
+  Entry& entry = entries_[model];
+  {
+    const std::lock_guard lock(mutex_);
+    check_open_locked();
+    if (entry.resident != nullptr) return entry.resident->ready().description;
+    if (entry.description) return *entry.description;
+  }
+  try {
+    ModelDescription description = loader_->describe(model);
+    const std::lock_guard lock(mutex_);
+    entry.description = description;
+    return description;
+  } catch (const Error& error) {
+    throw unavailable(entry, 500, error.what());
+  }
 }
 
 void ModelRegistry::keep_alive(std::size_t model, std::optional<std::chrono::milliseconds> time) {
@@ -213,13 +233,14 @@ void ModelRegistry::fail(const Scheduler& scheduler, const std::exception_ptr& f
   changed_.notify_all();
 }
 
+ApiError ModelRegistry::unavailable(const Entry& entry, unsigned status, const std::string& why) {
+  return ApiError(status, files::concat("the model ", files::in_quotes(entry.model.name), " is not available: ", why),
+                  "model")
+      .with_code(status == 507 ? "insufficient_memory" : "model_load_failed");
+}
+
 ApiError ModelRegistry::failure_error(const Entry& entry) {
-  const LoadFailure& failure = *entry.failure;
-  return ApiError(
-             failure.status,
-             files::concat("the model ", files::in_quotes(entry.model.name), " is not available: ", failure.message),
-             "model")
-      .with_code(failure.status == 507 ? "insufficient_memory" : "model_load_failed");
+  return unavailable(entry, entry.failure->status, entry.failure->message);
 }
 
 /// Returns a lease for a use that is counted already. The mutex must not be locked: if there is no memory, the use ends
@@ -344,6 +365,7 @@ void ModelRegistry::load(std::unique_lock<std::mutex>& lock, std::size_t model) 
   if (problem) return fail(lock, entry, 500, *std::move(problem));
   entry.loads = false;
   entry.failure.reset();
+  entry.description.reset();
   entry.resident = std::move(resident);
   entry.bytes = memory.bytes();
   entry.idle_since = Clock::now();

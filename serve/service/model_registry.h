@@ -42,7 +42,7 @@ struct ModelMemory {
   std::uint64_t bytes() const { return weights + cache; }
 };
 
-/// Loads models, which are known by their index in the registry. One call at a time.
+/// Loads models, which are known by their index in the registry. estimate() and load(): one call at a time.
 class ModelLoader {
  public:
   ModelLoader() = default;
@@ -55,13 +55,16 @@ class ModelLoader {
 
   /// Throws Error.
   virtual std::unique_ptr<ResidentModel> load(std::size_t model) = 0;
+
+  /// Describes a model without loading it. Any thread. Throws Error.
+  virtual ModelDescription describe(std::size_t model) const = 0;
 };
 
 /// The names of a model, and what is known about it before it is loaded.
 struct RegisteredModel {
   std::string name;
   std::vector<std::string> aliases{};
-  nlohmann::ordered_json about{};  ///< its description in /v1/models
+  nlohmann::ordered_json about{};  ///< its entry in /v1/models
 };
 
 struct RegistryOptions {
@@ -126,8 +129,11 @@ class ModelRegistry {
   /// Returns the loaded models, in the order of their names on the command line.
   std::vector<ModelLease> loaded();
 
-  /// Returns the description of a model, with its state.
+  /// Returns a model's entry in /v1/models: what is known about it, and its state.
   nlohmann::ordered_json about(std::size_t model) const;
+
+  /// Returns the description of a model, for which its files are read once if it is not loaded. Throws ApiError.
+  ModelDescription describe(std::size_t model);
   std::size_t size() const { return entries_.size(); }
   const std::string& name(std::size_t model) const { return entries_[model].model.name; }
 
@@ -160,9 +166,11 @@ class ModelRegistry {
     bool loads = false;   ///< it is being loaded
     bool leaves = false;  ///< it is unloaded when its requests have ended; new ones wait
     std::optional<LoadFailure> failure{};
+    std::optional<ModelDescription> description{};  ///< of its files, until it is loaded
     Held held{};
   };
 
+  static ApiError unavailable(const Entry& entry, unsigned status, const std::string& why);
   static ApiError failure_error(const Entry& entry);
   void check_open_locked() const;
   ModelLease lease(Entry& entry, const ReadyModel& ready, bool is_use);

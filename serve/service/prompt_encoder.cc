@@ -136,7 +136,13 @@ void PromptEncoder::set_chat_prompt(ChatRequest& asked) const {
   const text::ChatPrompt prompt = apply(asked.conversation);
   const std::size_t most = most_prompt_tokens(asked.prompt_options, asked.limit);
   const TokenLimit limit = prompt_limit(asked.prompt_options, most);
-  std::vector<int> ids = readable([&] { return text::encode(tokenizer(), prompt, limit.most); });
+  const auto encoded = [&](std::size_t longest) {
+    return readable([&] { return text::encode(tokenizer(), prompt, longest); });
+  };
+  std::vector<int> ids = encoded(limit.most);
+  if (!asked.prompt_options.truncate && ids.size() > limit.most) {
+    throw prompt_too_long(encoded(std::max(limit.most, most_tokenized_)).size(), limit.most);
+  }
   if (limit.refuses) check_length(ids, limit.most, limit.whose);
   if (asked.prompt_options.add_special_tokens) add_leading(tokenizer(), ids);
   cut(ids, most, asked.prompt_options.keep_end);

@@ -11,12 +11,18 @@
 
 namespace ballast::serve {
 
+/// What the server says about a model.
+struct ModelDescription {
+  nlohmann::ordered_json about;  ///< its entry in /v1/models
+  std::string chat_template{};   ///< empty: none
+};
+
 struct ReadyModel {
   const engine::LoadedModel& loaded;
   Scheduler& scheduler;
   std::string name;                   ///< in answers
   std::string reply_format = "auto";  ///< of chats
-  nlohmann::ordered_json about{};     ///< its description in /v1/models
+  ModelDescription description{};
   nlohmann::ordered_json outliers{};  ///< results of the calibration; null: none
 };
 

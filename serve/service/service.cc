@@ -95,8 +95,9 @@ struct Service::Endpoint {
   std::string_view method;
   std::string_view path;
   bool is_public;
-  void (Service::*answer)(HttpExchange& exchange);    ///< on the network thread; null: `work` answers
-  void (Service::*work)(const Call& call) = nullptr;  ///< on a worker, with a model
+  void (Service::*answer)(HttpExchange& exchange);            ///< on the network thread; null: `work` answers
+  void (Service::*work)(const Call& call) = nullptr;          ///< on a worker, with a model; null: `describe` answers
+  void (Service::*describe)(const Posted& posted) = nullptr;  ///< on a worker; the model need not be loaded
 
   /// Returns whether a canonical path is this one, or below it if it ends with a slash.
   bool is_at(std::string_view other) const {
@@ -147,7 +148,7 @@ const std::vector<Service::Endpoint>& Service::endpoints() {
       {"POST", "/api/chat", false, nullptr, &Service::ollama_chat},
       {"POST", "/api/generate", false, nullptr, &Service::ollama_generate},
       {"POST", "/api/embed", false, nullptr, &Service::ollama_embed},
-      {"POST", "/api/show", false, nullptr, &Service::ollama_show},
+      {"POST", "/api/show", false, nullptr, nullptr, &Service::ollama_show},
       {"GET", "/api/tags", false, &Service::ollama_tags},
       {"GET", "/api/ps", false, &Service::ollama_ps},
       {"GET", "/api/version", true, &Service::ollama_version},
@@ -259,6 +260,7 @@ void Service::read(const std::shared_ptr<Posted>& posted) {
     const char* field = posted->is_of_ollama() && posted->fields->has("name") ? "name" : "model";
     posted->model = registry_.find(has_body ? posted->fields->text(field).value_or("")
                                             : query_value(request.query, "model").value_or(""));
+    if (posted->endpoint.describe != nullptr) return (this->*posted->endpoint.describe)(*posted);
     if (posted->is_of_ollama()) posted->keep_alive = read_keep_alive(*posted->fields);
     if (posted->only_unloads()) return unload(*posted);
     get_model(posted);
@@ -451,18 +453,13 @@ void Service::ollama_tags(HttpExchange& exchange) {
 void Service::ollama_ps(HttpExchange& exchange) {
   registry_.check_open();
   nlohmann::ordered_json loaded = nlohmann::ordered_json::array();
-  for (const ModelLease& model : registry_.loaded()) loaded.push_back(ollama_model_json(model->about));
+  for (const ModelLease& model : registry_.loaded()) loaded.push_back(ollama_model_json(model->description.about));
   exchange.respond({.body = json_text({{"models", std::move(loaded)}})});
 }
 
-void Service::ollama_show(const Call& call) {
-  const ReadyModel& model = *call.model;
-  const text::Tokenizer* own = model.loaded.own_tokenizer.get();
-  const bool makes_texts = model.loaded.model.spec().causal && model.loaded.model.spec().has_head;
-  const bool takes_tools = own != nullptr && text::template_takes_tools(*own);
-  const bool thinks = own != nullptr && text::can_think(text::find_reply_format(*own, model.reply_format));
-  call.exchange->respond({.body = json_text(ollama_show_json(model.about, own != nullptr ? own->chat_template() : "",
-                                                             takes_tools, thinks, !makes_texts))});
+void Service::ollama_show(const Posted& posted) {
+  const ModelDescription model = registry_.describe(posted.model);
+  posted.exchange->respond({.body = json_text(ollama_show_json(model.about, model.chat_template))});
 }
 
 void Service::ollama_version(HttpExchange& exchange) {

@@ -131,7 +131,7 @@ class Service {
   void ollama_chat(const Call& call);
   void ollama_generate(const Call& call);
   void ollama_embed(const Call& call);
-  void ollama_show(const Call& call);
+  void ollama_show(const Posted& posted);
 
   static EmbeddingRequest read_embedding_of(const Call& call);
   void answer_embedding(const Call& call, const EmbeddingRequest& asked, EmbeddingAnswer::MakeBody make_body);

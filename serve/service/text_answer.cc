@@ -88,7 +88,8 @@ void TextAnswer::start(std::vector<std::shared_ptr<Ticket>> tickets) {
   if (!shape_.stream) return;
   exchange_->begin_stream({.content_type = std::string(format_->stream_type()),
                            .body = {},
-                           .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
+                           .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}},
+                           .heartbeat = std::string(format_->heartbeat())});
   send(format_->begin_stream(choices_.size()));
 }
 

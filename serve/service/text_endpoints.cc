@@ -180,7 +180,7 @@ void Service::respond(const Call& call) {
   };
   const text::Tokenizer* tokenizer = asked.chat.generation.options.logprobs ? &encoder.tokenizer() : nullptr;
   answer_chat(call, std::move(asked.chat), [&](std::size_t /*prompt_tokens*/) {
-    return std::make_unique<ResponsesFormat>(std::move(asked.head), keep, tokenizer);
+    return std::make_unique<ResponsesFormat>(std::move(asked.head), std::move(asked.tools), keep, tokenizer);
   });
 }
 

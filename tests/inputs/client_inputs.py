@@ -230,6 +230,11 @@ def long_answers(case: Case) -> None:
                 reply = case.ask(client, path, prompt | fields)
                 case.must("a prompt that alone exceeds it is refused", reply.status == 400 and
                           reply.json()["error"]["code"] == "context_length_exceeded")
+        long = {"messages": [USER | {"content": "the rain " * 400}], "max_tokens": 5}
+        counted = case.ask(client, "/v1/messages/count_tokens", long).json()["input_tokens"]
+        reply = case.ask(client, "/v1/messages", long)
+        case.must("its length and the longest are in the words that agents look for", reply.status == 400 and
+                  f"prompt is too long: {counted} tokens > {CONTEXT - 1} maximum" in reply.json()["error"]["message"])
         complete(case, client, 400, max_tokens=-2)
         complete(case, client, 400, max_tokens=0)
 

@@ -123,7 +123,7 @@ TEST_CASE("a streamed message, response and line of Ollama say a broken call as 
 
   Json kept;
   const Json head = {{"id", "resp_1"}, {"output", Json::array()}};
-  ResponsesFormat responses(head, [&](const Json& /*response*/, const Json& message) { kept = message; });
+  ResponsesFormat responses(head, {}, [&](const Json& /*response*/, const Json& message) { kept = message; });
   const std::vector<Json> events = stream(responses, kBroken, kStopped);
   std::vector<Json> done;
   for (const Json& event : events) {
@@ -166,7 +166,7 @@ TEST_CASE("a response has the log-probabilities of its text's tokens, in a strea
     return text;
   };
 
-  ResponsesFormat whole(head, ignore, tokenizer.get());
+  ResponsesFormat whole(head, {}, ignore, tokenizer.get());
   std::string body;
   whole.add_choice({.parts = parts, .tokens = tokens, .part_tokens = std::vector<std::size_t>{2, 3}, .end = kStopped},
                    body);
@@ -176,7 +176,7 @@ TEST_CASE("a response has the log-probabilities of its text's tokens, in a strea
   CHECK(said["logprobs"][0]["logprob"] == -2.0);
   CHECK(said["logprobs"][0]["top_logprobs"][0]["token"] == "z");
 
-  ResponsesFormat streamed(head, ignore, tokenizer.get());
+  ResponsesFormat streamed(head, {}, ignore, tokenizer.get());
   const std::span<const GeneratedToken> all = tokens;
   const std::span<const ReplyPart> pieces = parts;
   const std::vector<std::size_t> one = {1};
@@ -250,7 +250,7 @@ TEST_CASE("a response has items of thinking, text and calls; a stream ends with 
   const Json head = {{"id", "resp_1"}, {"status", "in_progress"}, {"output", Json::array()}};
   Json kept;
   const auto keep = [&](const Json& /*response*/, const Json& message) { kept = message; };
-  ResponsesFormat whole(head, keep);
+  ResponsesFormat whole(head, {}, keep);
   const Json response = body(whole, kParts, kStopped);
   CHECK(response["status"] == "completed");
   REQUIRE(response["output"].size() == 4);
@@ -262,7 +262,7 @@ TEST_CASE("a response has items of thinking, text and calls; a stream ends with 
   CHECK(kept["tool_calls"][0]["function"]["arguments"] == Json{{"q", "rain"}});
   CHECK(kept["tool_calls"][0]["id"] == response["output"][2]["call_id"]);
 
-  ResponsesFormat streamed(head, keep);
+  ResponsesFormat streamed(head, {}, keep);
   const std::vector<Json> events = stream(streamed, kParts, kStopped);
   for (std::size_t i = 0; i < events.size(); ++i) CHECK(events[i]["sequence_number"] == i);
   CHECK(events.back()["type"] == "response.completed");
@@ -278,8 +278,43 @@ TEST_CASE("a response has items of thinking, text and calls; a stream ends with 
   CHECK(last == first);
 }
 
+TEST_CASE("calls of custom tools have a text, those in namespaces both names, and the model's message its own") {
+  const Json head = {{"id", "resp_1"}, {"output", Json::array()}};
+  const ResponseToolMap tools = {{"patch", {.name = "patch", .takes_text = true}},
+                                 {"files__list", {.name = "list", .name_space = "files"}}};
+  const std::vector<ReplyPart> parts = {{.kind = kToolName, .text = "patch", .call = 0},
+                                        {.kind = kToolArguments, .text = R"({"input":"a\)", .call = 0},
+                                        {.kind = kToolArguments, .text = R"(nb"})", .call = 0},
+                                        {.kind = kToolName, .text = "files__list", .call = 1},
+                                        {.kind = kToolArguments, .text = "{}", .call = 1}};
+  Json kept;
+  ResponsesFormat format(head, tools, [&](const Json& /*response*/, const Json& message) { kept = message; });
+  const std::vector<Json> events = stream(format, parts, kStopped);
+  std::vector<std::string> types;
+  for (const Json& event : events) {
+    types.push_back(event["type"]);
+    if (types.back() == "response.custom_tool_call_input.delta") CHECK(event["delta"] == "a\nb");
+    if (types.back() == "response.custom_tool_call_input.done") CHECK(event["input"] == "a\nb");
+  }
+  CHECK(types == std::vector<std::string>{"response.created", "response.in_progress", "response.output_item.added",
+                                          "response.custom_tool_call_input.delta",
+                                          "response.custom_tool_call_input.done", "response.output_item.done",
+                                          "response.output_item.added", "response.function_call_arguments.delta",
+                                          "response.function_call_arguments.done", "response.output_item.done",
+                                          "response.completed"});
+  const Json& output = events.back()["response"]["output"];
+  CHECK(output[0]["type"] == "custom_tool_call");
+  CHECK(output[0]["name"] == "patch");
+  CHECK(output[0]["input"] == "a\nb");
+  CHECK(output[1]["type"] == "function_call");
+  CHECK(output[1]["name"] == "list");
+  CHECK(output[1]["namespace"] == "files");
+  CHECK(kept["tool_calls"][0]["function"] == Json{{"name", "patch"}, {"arguments", {{"input", "a\nb"}}}});
+  CHECK(kept["tool_calls"][1]["function"]["name"] == "files__list");
+}
+
 TEST_CASE("a response that its limit ends is incomplete, as is its last item") {
-  ResponsesFormat format({{"id", "resp_1"}, {"output", Json::array()}}, [](const Json&, const Json&) {});
+  ResponsesFormat format({{"id", "resp_1"}, {"output", Json::array()}}, {}, [](const Json&, const Json&) {});
   const Json response = body(format, {{.kind = kAnswer, .text = "a"}}, kCut);
   CHECK(response["status"] == "incomplete");
   CHECK(response["incomplete_details"]["reason"] == "max_output_tokens");

@@ -220,8 +220,8 @@ def check_responses(api: Apis) -> None:
     api.same("all but the end's", len(pieces), len(entries) - 1)
     api.fails("likeliest tokens without log-probabilities", "/v1/responses", {"input": "a", "top_logprobs": 2}, 400,
               "include")
-    api.fails("an unknown thing to include", "/v1/responses", {"input": "a", "include": ["file_search_call.results"]},
-              400, "file_search_call.results")
+    api.check("what tools of another server would include is not there", api.answer(
+        "/v1/responses", {"input": "a", "include": ["file_search_call.results"], "max_output_tokens": 2})["output"])
     stored = api.client.get(f"/v1/responses/{response['id']}")
     api.same("a response is stored", stored.json(), response)
     again = api.answer("/v1/responses", request | {"input": "and now", "previous_response_id": response["id"]})
@@ -244,10 +244,32 @@ def check_responses(api: Apis) -> None:
     api.same("a deleted response is gone", api.client.get(f"/v1/responses/{response['id']}").status, 404)
     api.fails("an unknown previous response", "/v1/responses", {"input": "a", "previous_response_id": "resp_0"}, 400,
               "previous_response_id")
-    api.fails("an item of another type", "/v1/responses", {"input": [{"type": "web_search_call"}]}, 400,
-              "web_search_call")
-    api.fails("a tool of another type", "/v1/responses", {"input": "a", "tools": [{"type": "web_search"}]}, 400,
-              "web_search")
+    api.fails("an item of another type", "/v1/responses", {"input": [{"type": "compaction"}]}, 400, "compaction")
+    api.fails("a tool of another type", "/v1/responses", {"input": "a", "tools": [{"type": "teleport"}]}, 400, "teleport")
+    custom = {"type": "custom", "name": "patch"}
+    named = {"type": "namespace", "name": "sky", "tools": [{"type": "function"} | FUNCTION]}
+    quote = api.answer("/tokenize", {"content": '"'})["tokens"][-1]  # is made likely, so that texts end
+    for tool, choice in ((custom, {"type": "custom", "name": "patch"}),
+                         (named, {"type": "function", "name": f"sky__{FUNCTION['name']}"})):
+        events = api.events("/v1/responses", {"input": "how is the rain", "tools": [tool, {"type": "web_search"}],
+                                              "tool_choice": choice, "reasoning": {"effort": "none"},
+                                              "parallel_tool_calls": False, "logit_bias": {str(quote): 8},
+                                              "max_output_tokens": 400})
+        response = events[-1]["response"]
+        item = next(item for item in response["output"] if item["type"].endswith("_call"))
+        api.same("tools that a server would run are left out", [each["type"] for each in response["tools"]], [tool["type"]])
+        if tool is custom:
+            api.check("a custom tool is called with a text", item["type"] == "custom_tool_call" and
+                      item["name"] == "patch" and isinstance(item["input"], str), item)
+            api.same("it comes as one piece", [event["delta"] for event in events
+                                               if event["type"] == "response.custom_tool_call_input.delta"], [item["input"]])
+        else:
+            api.check("a call has the names of the namespace and the function", item["namespace"] == "sky" and
+                      item["name"] == FUNCTION["name"] and fits(json.loads(item["arguments"])), item)
+        output = {"type": item["type"] + "_output", "call_id": item["call_id"], "output": "dry"}
+        after = api.answer("/v1/responses", {"input": [{"role": "user", "content": "how"}, item, output],
+                                             "tools": [tool], "max_output_tokens": 8})
+        api.check("the call and its output are read", after["status"] in ("completed", "incomplete"), after)
     api.fails("no input", "/v1/responses", {}, 400, "input")
 
 

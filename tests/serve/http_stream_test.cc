@@ -68,13 +68,12 @@ TEST_CASE("a long stream from another thread arrives completely if its client re
 
 TEST_CASE("a silent stream gets heartbeats") {
   HttpOptions options = any_port();
-  options.heartbeat = ": alive\n\n";
   options.heartbeat_time = 1ms;
   Served served(options);
   HttpClient client(served.port());
   client.send(request_text("GET /held"));
   const auto exchange = served.take();
-  exchange->begin_stream({.content_type = "text/event-stream", .body = {}});
+  exchange->begin_stream({.content_type = "text/event-stream", .body = {}, .heartbeat = ": alive\n\n"});
   client.read_through("\r\n\r\n");
   CHECK(client.read_chunk() == ": alive\n\n");
   CHECK(client.read_chunk() == ": alive\n\n");

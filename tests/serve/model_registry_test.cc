@@ -60,7 +60,10 @@ class FakeResident : public ResidentModel {
       : scheduler_(loaded, {}),
         model_(model),
         journal_(journal),
-        ready_{.loaded = loaded, .scheduler = scheduler_, .name = std::to_string(model), .about = {{"id", model}}} {}
+        ready_{.loaded = loaded,
+               .scheduler = scheduler_,
+               .name = std::to_string(model),
+               .description = {.about = {{"id", model}}}} {}
   ~FakeResident() override { journal_.add("unload " + std::to_string(model_)); }
 
   const ReadyModel& ready() const override { return ready_; }
@@ -87,6 +90,11 @@ class FakeLoader : public ModelLoader {
     }
     if (sizes_[model] == 0) throw Error("model", "is broken");
     return std::make_unique<FakeResident>(loaded_, model, journal_);
+  }
+  ModelDescription describe(std::size_t model) const override {
+    journal_.add("describe " + std::to_string(model));
+    if (sizes_[model] == 0) throw Error("model", "is broken");
+    return {.about = {{"id", model}, {"size", sizes_[model]}}, .chat_template = "template"};
   }
 
   void hold_up(bool held_up) {
@@ -216,6 +224,24 @@ TEST_CASE("two models cannot have the same name") {
   };
   CHECK(make({{.name = "a"}, {.name = "a"}}) == Contains("\"a\": is the name of two models"));
   CHECK(make({{.name = "a"}, {.name = "b", .aliases = {"a"}}}) == Contains("\"a\": is the name of two models"));
+}
+
+TEST_CASE("a model is described without loading it, once until it is loaded") {
+  Fixture fixture({10, 0});
+  ModelRegistry& registry = *fixture.registry;
+  for (int i = 0; i < 2; ++i) {
+    const ModelDescription description = registry.describe(0);
+    CHECK(description.about["size"] == 10);
+    CHECK(description.chat_template == "template");
+  }
+  CHECK(registry.about(0)["size"] == 10);
+  CHECK(fixture.status(0) == "unloaded");
+  CHECK(fixture.journal.lines() == std::vector<std::string>{"describe 0"});
+  Request request(registry, 0);
+  CHECK(request.wait());
+  CHECK(!registry.describe(0).about.contains("size"));
+  CHECK(fixture.journal.lines() == std::vector<std::string>{"describe 0", "load 0"});
+  CHECK(refusal_of([&] { registry.describe(1); }) == Contains("the model \"1\" is not available: model: is broken"));
 }
 
 TEST_CASE("a model is loaded once, for the first request, and stays") {

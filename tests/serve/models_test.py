@@ -149,6 +149,11 @@ def check_endpoints(api: Models) -> None:
         api.same("/tokenize has the model's context", client.post("/tokenize", {"model": "second", "content": "a"})
                  .json()["max_model_len"], client.get("/v1/models/second").json()["max_model_len"])
         api.same("/apply-template takes a model", client.post("/apply-template", {"model": "second"} | chat).status, 200)
+        shown = client.post("/api/show", {"model": "first"}).json()
+        api.check("/api/show describes a model without loading it", shown["capabilities"][0] == "completion" and
+                  shown["model_info"]["general.parameter_count"] > 0 and states(client)["first"] == "unloaded", shown)
+        api.same("/api/show knows a model of vectors", client.post("/api/show", {"model": "vectors"})
+                 .json()["capabilities"], ["embedding"])
         api.check("/tokenizer_info takes a model in its query", client.get("/tokenizer_info?model=second").status == 200 and
                   client.get("/tokenizer_info?model=nobody").status == 404)
         api.same("outliers take a model in their query", client.get("/v1/ballast/outliers?model=nobody").status, 404)

@@ -62,7 +62,11 @@ TEST_CASE("published templates give what transformers renders with them") {
       for (const nlohmann::json& message : conversation) messages.push_back({message[0], message[1]});
       CAPTURE(entry["name"].get<std::string>());
       CAPTURE(conversation.dump());
-      if (prompt.is_null()) {
+      const bool repeats_role = std::ranges::adjacent_find(messages, {}, &ChatMessage::role) != messages.end();
+      if (prompt.is_null() && repeats_role) {  // transformers do not merge turns
+        const std::string merged = apply_chat_template(*tokenizer, make_conversation(messages), today).text;
+        CHECK(merged.contains(messages[0].content + "\n\n" + messages[1].content));
+      } else if (prompt.is_null()) {
         CHECK(error_message([&] { apply_chat_template(*tokenizer, make_conversation(messages), today); }) ==
               Contains("conversation: "));
       } else {
@@ -84,6 +88,25 @@ TEST_CASE("a template's own system message comes first when the conversation has
   CHECK(apply(kQwen, {{"user", "Hi"}}) ==
         "<|im_start|>system\nYou are Qwen, don't "
         "worry.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+}
+
+TEST_CASE("turns that a template refuses are merged to those that it takes") {
+  const std::string strict =
+      "{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('late') }}{% endif %}"
+      "{% if not loop.first and m.role == messages[loop.index0 - 1].role %}{{ raise_exception('alternate') }}{% endif "
+      "%}"
+      "{% if m.role == 'user' and not loop.first and messages[loop.index0 - 1].role == 'tool' %}{{ "
+      "raise_exception('tool') }}"
+      "{% endif %}{{ '[' + m.role + ':' + m.content + ']' }}{% endfor %}";
+  const std::vector<ChatMessage> messages = {{"system", "a"},    {"system", "b"},    {"user", "c"}, {"system", "d"},
+                                             {"assistant", "e"}, {"system", "f"},    {"user", "g"}, {"tool", "h"},
+                                             {"user", "i"},      {"assistant", "j"}, {"user", "k"}};
+  CHECK(apply(strict, messages) ==
+        "[system:a\n\nb][user:c\n\nd][assistant:e][user:f\n\ng][tool:h\n\ni][assistant:j][user:k]");
+  const std::string lenient = "{% for m in messages %}{{ m.role[0] + m.content }}{% endfor %}";
+  CHECK(apply(lenient, messages) == "sasbucsdaesfugthuiajuk");
+  CHECK(error_message([&] { apply(strict, {{"user", "a"}, {"assistant", "b"}, {"assistant", "c"}}); }) ==
+        Contains("alternate"));
 }
 
 TEST_CASE("a model without a template, and an invalid template, are refused") {

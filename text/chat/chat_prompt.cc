@@ -181,6 +181,33 @@ ordered_json from_users(const Conversation& conversation, std::string_view sourc
   return variables;
 }
 
+bool is_plain(const ordered_json& message, std::string_view role) {
+  return message.is_object() && message.value("role", "") == role && message.contains("content") &&
+         message["content"].is_string() && message.size() == 2;
+}
+
+/// Returns a conversation as the strictest templates want it: one message of the system, at the beginning, and no two
+/// of users in a row, nor one right after a tool's result. Later messages of the system become the user's.
+ordered_json with_alternating_turns(const ordered_json& messages) {
+  ordered_json merged = ordered_json::array();
+  for (const ordered_json& message : messages) {
+    ordered_json own = message;
+    const bool begins = merged.empty() || (merged.size() == 1 && is_plain(merged[0], "system"));
+    if (!begins && is_plain(own, "system")) own["role"] = "user";
+    const bool joins =
+        !merged.empty() &&
+        ((is_plain(own, "system") && is_plain(merged.back(), "system")) ||
+         (is_plain(own, "user") && is_plain(merged.back(), "user")) ||
+         (is_plain(own, "user") && merged.back().value("role", "") == "tool" && merged.back()["content"].is_string()));
+    if (joins) {
+      merged.back()["content"].get_ref<std::string&>() += "\n\n" + own["content"].get<std::string>();
+    } else {
+      merged.push_back(std::move(own));
+    }
+  }
+  return merged;
+}
+
 /// Counts the bytes of all strings, and one for each other value.
 std::size_t text_bytes(const ordered_json& value) {
   std::size_t bytes = value.is_string() ? value.get_ref<const std::string&>().size() : 1;
@@ -198,6 +225,20 @@ jinja::Limits limits_for(const ordered_json& from_user) {
   const jinja::Limits most;
   return {.steps = std::min(most.steps, kLeastSteps + 4 * bytes),
           .characters = std::min(most.characters, kLeastCharacters + 16 * bytes)};
+}
+
+/// Renders a conversation, with merged turns if the template refuses those that it has: agents send messages of the
+/// system between others, and several messages in a row. Throws Error.
+jinja::Rendered render_turns(const jinja::Template& chat_template, jinja::Variables variables) {
+  const jinja::Limits limits = limits_for(variables.from_user);
+  try {
+    return chat_template.render(variables, limits);
+  } catch (const Error&) {
+    ordered_json merged = with_alternating_turns(variables.from_user["messages"]);
+    if (merged == variables.from_user["messages"]) throw;
+    variables.from_user["messages"] = std::move(merged);
+  }
+  return chat_template.render(variables, limits);
 }
 
 /// Returns the template for a conversation with tools or without.
@@ -281,7 +322,7 @@ ChatPrompt apply_chat_template(const Tokenizer& tokenizer, const Conversation& c
       convert_call_arguments(message, kind == CallArgumentsAs::kText ? make_text : make_object);
     }
   }
-  jinja::Rendered rendered = chat_template.render(variables, limits_for(variables.from_user));
+  jinja::Rendered rendered = render_turns(chat_template, variables);
   ChatPrompt prompt = {.text = std::move(rendered.text),
                        .from_user = std::move(rendered.from_user),
                        .continues_message = conversation.continue_final_message};
