@@ -517,10 +517,8 @@ def error_of_chat(on: Setting) -> None:
 
 @case
 def error_of_what_is_not_there(on: Setting) -> None:
-    raises(openai.BadRequestError, lambda: on.chat(response_format={"type": "json_object"}), "response_format")
-    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}]
-    raises(openai.BadRequestError, lambda: on.chat(tools=tools), "tools")
-    raises(openai.BadRequestError, lambda: on.complete(suffix="end"), "suffix")
+    raises(openai.BadRequestError, lambda: on.chat(response_format={"type": "image"}), "response_format")
+    raises(openai.BadRequestError, lambda: on.chat(tools=[{"type": "search"}]), "tools")
     raises(openai.BadRequestError, lambda: on.complete(best_of=2), "best_of")
 
 

@@ -232,21 +232,28 @@ nlohmann::ordered_json ChatFormat::piece_json(const AnswerPiece& piece) {
   return json;
 }
 
-/// A call begins with its id and name; the text of its arguments follows in pieces.
+/// A call begins with its id and name; the text of its arguments follows in pieces. A delta has one entry for each
+/// call: OpenAI's client loses text otherwise.
 void ChatFormat::add_call_piece(const ReplyPart& part, nlohmann::ordered_json& delta) const {
   const bool begins = part.kind == ReplyKind::kToolName;
   if (!begins && part.kind != ReplyKind::kToolArguments) return;
   nlohmann::ordered_json function = nlohmann::ordered_json::object();
   if (begins) function["name"] = part.text;
   function["arguments"] = begins ? std::string() : part.text;
-  if (older_names_) {
-    if (part.call == 0) delta["function_call"] = std::move(function);
-    return;
+  if (older_names_ && part.call > 0) return;
+  nlohmann::ordered_json& calls = delta[older_names_ ? "function_call" : "tool_calls"];
+  const bool continues = !begins && !calls.is_null() && (older_names_ || calls.back()["index"] == part.call);
+  if (continues) {
+    nlohmann::ordered_json& own = older_names_ ? calls : calls.back()["function"];
+    own["arguments"].get_ref<std::string&>() += part.text;
+  } else if (older_names_) {
+    calls = std::move(function);
+  } else {
+    nlohmann::ordered_json call = {{"index", part.call}};
+    if (begins) call.update({{"id", random_id(kCallId)}, {"type", "function"}});
+    call["function"] = std::move(function);
+    calls.push_back(std::move(call));
   }
-  nlohmann::ordered_json call = {{"index", part.call}};
-  if (begins) call.update({{"id", random_id(kCallId)}, {"type", "function"}});
-  call["function"] = std::move(function);
-  delta["tool_calls"].push_back(std::move(call));
 }
 
 nlohmann::ordered_json ChatFormat::chat_finish_reason(const AnswerPiece& piece) {

@@ -112,6 +112,25 @@ TEST_CASE("a streamed chat says a broken call as text, and does not end with cal
   CHECK(stream(format, parts, kStopped).back()["choices"][0]["finish_reason"] == "tool_calls");
 }
 
+TEST_CASE("a delta of a chat has one entry for each call, also if its name and arguments come at once") {
+  const auto tokenizer = test::make_tiny_tokenizer();
+  const std::vector<ReplyPart> parts = {{.kind = kToolName, .text = "f", .call = 0},
+                                        {.kind = kToolArguments, .text = "{", .call = 0},
+                                        {.kind = kToolArguments, .text = "}", .call = 0},
+                                        {.kind = kToolName, .text = "g", .call = 1},
+                                        {.kind = kToolArguments, .text = "{ }", .call = 1}};
+  const auto delta = [&](bool older_names) {
+    ChatFormat format(*tokenizer, {.id = "i", .model = "m"}, older_names);
+    return parse_events(format.write_piece({.parts = parts})).at(0)["choices"][0]["delta"];
+  };
+  const Json calls = delta(false)["tool_calls"];
+  REQUIRE(calls.size() == 2);
+  CHECK(calls[0]["index"] == 0);
+  CHECK(calls[0]["function"] == Json{{"name", "f"}, {"arguments", "{}"}});
+  CHECK(calls[1]["function"] == Json{{"name", "g"}, {"arguments", "{ }"}});
+  CHECK(delta(true)["function_call"] == Json{{"name", "f"}, {"arguments", "{}"}});
+}
+
 TEST_CASE("a streamed message, response and line of Ollama say a broken call as text") {
   MessagesFormat messages("m", 10);
   std::string text;
