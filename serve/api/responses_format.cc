@@ -290,15 +290,15 @@ std::string ResponsesFormat::write_piece(const AnswerPiece& piece) {
     if (item == ReplyKind::kToolName) {
       if (takes_text_) continue;  // the text is known when the JSON around it is whole
       delta["delta"] = part.text;
-      text += event("response.function_call_arguments.delta", std::move(delta));
+      text += event("response.function_call_arguments.delta", delta);
       continue;
     }
     delta.update({{"content_index", 0}, {"delta", part.text}});
     if (item == ReplyKind::kThinking) {
-      text += event("response.reasoning_text.delta", std::move(delta));
+      text += event("response.reasoning_text.delta", delta);
     } else {
       delta["logprobs"] = std::move(logprobs);
-      text += event("response.output_text.delta", std::move(delta));
+      text += event("response.output_text.delta", delta);
     }
   }
   append(held_back, logprobs_);
@@ -372,7 +372,7 @@ std::string ResponsesFormat::end_call(const Json& where) {
   if (!takes_text_) {
     item_["arguments"] = text_;
     done.update({{"name", item_["name"]}, {"arguments", text_}});
-    return event("response.function_call_arguments.done", std::move(done));
+    return event("response.function_call_arguments.done", done);
   }
   const std::string input = custom_tool_text(text_);
   item_["input"] = input;
@@ -380,7 +380,7 @@ std::string ResponsesFormat::end_call(const Json& where) {
   std::string text = event("response.custom_tool_call_input.delta", done);
   done.erase("delta");
   done["input"] = input;
-  return text + event("response.custom_tool_call_input.done", std::move(done));
+  return text + event("response.custom_tool_call_input.done", done);
 }
 
 /// Adds the open item to the response, and its text to the message.
@@ -405,10 +405,10 @@ std::string ResponsesFormat::close_item(bool complete) {
     Json done = where;
     done.update({{"content_index", 0}, {"text", text_}});
     if (!thinks) done["logprobs"] = logprobs_;
-    text = event(thinks ? "response.reasoning_text.done" : "response.output_text.done", std::move(done));
+    text = event(thinks ? "response.reasoning_text.done" : "response.output_text.done", done);
     Json part_done = where;
     part_done.update({{"content_index", 0}, {"part", std::move(part)}});
-    text += event("response.content_part.done", std::move(part_done));
+    text += event("response.content_part.done", part_done);
   }
   text += event("response.output_item.done", {{"output_index", index}, {"item", item_}});
   response_["output"].push_back(std::move(item_));

@@ -44,7 +44,8 @@ void move_thinking_to_content(ordered_json& message) {
   if (!message.is_object() || !message.contains("thinking") || !message["thinking"].is_string()) return;
   if (message.value("role", "") != "assistant" || !message["content"].is_string()) return;
   ordered_json parts = {{{"type", "thinking"}, {"thinking", message["thinking"]}}};
-  if (message["content"] != "") parts.push_back({{"type", "text"}, {"text", message["content"]}});
+  if (!message["content"].get_ref<const std::string&>().empty())
+    parts.push_back({{"type", "text"}, {"text", message["content"]}});
   message["content"] = std::move(parts);
 }
 
