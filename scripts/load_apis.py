@@ -22,7 +22,7 @@ import sys
 import time
 import urllib.parse
 
-PATIENCE = 120  # seconds for an answer
+PATIENCE = 600  # seconds for an answer: an overloaded server answers after all that wait
 REFUSED = (429, 503)
 CLIENT_ERROR = frozenset((400, 404, 413))
 FINE = CLIENT_ERROR | {200}
