@@ -32,18 +32,23 @@ std::string without_billing_line(std::string text) {
   return text.substr(std::min(text.find('\n'), text.size() - 1) + 1);
 }
 
-/// Reads text, or a list of blocks of text.
-std::string read_text_blocks(const JsonReader& value) {
+/// Reads text, or a list of blocks of text. `read_other` returns the text of a block of another type, or fails.
+template <class ReadOther>
+std::string read_blocks(const JsonReader& value, const ReadOther& read_other) {
   if (value.json().is_string()) return value.string();
   std::string text;
   for (const JsonReader& block : value.elements()) {
     const std::string type = block.text("type");
-    if (type != "text") {
-      block.fail("type", files::concat(files::in_quotes(type), " is not supported: only \"text\" is"));
-    }
-    add_block_text(without_billing_line(block.text("text")), text);
+    add_block_text(type == "text" ? block.text("text") : read_other(block, type), text);
   }
   return text;
+}
+
+/// Reads the text of the system.
+std::string read_system_text(const JsonReader& value) {
+  return without_billing_line(read_blocks(value, [](const JsonReader& block, const std::string& type) -> std::string {
+    block.fail("type", files::concat(files::in_quotes(type), " is not supported: only \"text\" is"));
+  }));
 }
 
 /// The messages of a request, in OpenAI's form.
@@ -54,21 +59,14 @@ struct ReadMessages {
 
 /// Reads the result of a tool.
 std::string read_tool_result(const JsonReader& value, ReadMessages& read) {
-  if (value.json().is_string()) return value.string();
-  std::string text;
-  for (const JsonReader& block : value.elements()) {
-    const std::string type = block.text("type");
-    if (type == "text") {
-      add_block_text(block.text("text"), text);
-    } else if (type == "tool_reference") {
-      read.found_tools.push_back(block.text("tool_name"));
-      add_block_text(files::concat("The tool ", read.found_tools.back(), " can be called from now on."), text);
-    } else {
+  return read_blocks(value, [&](const JsonReader& block, const std::string& type) {
+    if (type != "tool_reference") {
       block.fail("type",
                  files::concat(files::in_quotes(type), " is not supported: \"text\" and \"tool_reference\" are"));
     }
-  }
-  return text;
+    read.found_tools.push_back(block.text("tool_name"));
+    return files::concat("The tool ", read.found_tools.back(), " can be called from now on.");
+  });
 }
 
 /// Reads an assistant's message: its text, thinking and calls. `ordered` has the members in the client's order.
@@ -133,7 +131,7 @@ void add_user(const JsonReader& message, ReadMessages& read) {
 ReadMessages read_turns(const RequestFields& fields) {
   ReadMessages read;
   fields.read("system", [&](const JsonReader& system) {
-    read.messages.push_back({{"role", "system"}, {"content", without_billing_line(read_text_blocks(system))}});
+    read.messages.push_back({{"role", "system"}, {"content", read_system_text(system)}});
     return true;
   });
   const Json ordered = fields.ordered("messages");
@@ -148,7 +146,7 @@ ReadMessages read_turns(const RequestFields& fields) {
       } else if (role == "user") {
         add_user(elements[i], read);
       } else if (role == "system") {
-        read.messages.push_back({{"role", "system"}, {"content", read_text_blocks(elements[i].at("content"))}});
+        read.messages.push_back({{"role", "system"}, {"content", read_system_text(elements[i].at("content"))}});
       } else {
         elements[i].fail("role",
                          files::concat(files::in_quotes(role), " is not supported: user, assistant and system are"));

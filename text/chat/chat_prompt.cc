@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "ballast/error.h"
 #include "files/strict_json.h"
@@ -323,7 +324,7 @@ ChatPrompt apply_chat_template(const Tokenizer& tokenizer, const Conversation& c
       convert_call_arguments(message, kind == CallArgumentsAs::kText ? make_text : make_object);
     }
   }
-  jinja::Rendered rendered = render_turns(chat_template, variables);
+  jinja::Rendered rendered = render_turns(chat_template, std::move(variables));
   ChatPrompt prompt = {.text = std::move(rendered.text),
                        .from_user = std::move(rendered.from_user),
                        .continues_message = conversation.continue_final_message};
