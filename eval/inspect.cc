@@ -168,8 +168,8 @@ class Summary {
     recipe.target_bytes = 0;  // automatically chosen formats take as many bytes as these
     const std::string command = "convert --scheme " + std::string(scheme) + ": ";
     try {
-      const std::uint64_t bytes =
-          quant::BallastFormat(recipe).file_bytes(quant::plan_model(quant::Preparation(source_, recipe)));
+      const quant::BallastFormat format(recipe);
+      const std::uint64_t bytes = format.file_bytes(quant::plan_model(quant::Preparation(source_, recipe, format)));
       return command + "about " + text::format_bytes(bytes) + ", formats chosen matrix by matrix";
     } catch (const Error& error) {
       return command + "refused: " + error.what();

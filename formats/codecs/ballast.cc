@@ -157,6 +157,10 @@ std::vector<QuantizedPart> quantized_parts(const std::string& module, const Quan
   return parts;
 }
 
+std::string row_range_name(const std::string& module, std::size_t index) {
+  return module + "." + std::to_string(index);
+}
+
 std::vector<std::string> quantized_tensor_names(const files::Checkpoint& checkpoint, const std::string& module) {
   std::vector<std::string> names;
   for (const char* part :

@@ -42,6 +42,9 @@ struct QuantizedPart {
 };
 std::vector<QuantizedPart> quantized_parts(const std::string& module, const QuantizedView& view);
 
+/// Returns the name of the module that holds a range of consecutive rows of a module's matrix.
+std::string row_range_name(const std::string& module, std::size_t index);
+
 /// Returns the names of those tensors that a checkpoint has.
 std::vector<std::string> quantized_tensor_names(const files::Checkpoint& checkpoint, const std::string& module);
 

@@ -1,7 +1,9 @@
 // Products of quantized matrices. quantized_pack.cc builds them.
 #include "kernels/matrix/quantized_matrix.h"
 
+#include <algorithm>
 #include <cassert>
+#include <vector>
 
 #include "kernels/matrix/quantized_storage.h"
 #include "kernels/parallel.h"
@@ -311,7 +313,29 @@ bool multiplies_unsigned_codes() {
   return HWY_DYNAMIC_DISPATCH(unsigned_codes)();
 }
 
+namespace {
+
+/// Returns the outputs with one for each range of a matrix that has ranges.
+std::vector<QuantizedOutput> outputs_of_ranges(std::span<const QuantizedOutput> outputs) {
+  std::vector<QuantizedOutput> all;
+  for (QuantizedOutput output : outputs) {
+    const std::span<const QuantizedMatrix> ranges = output.matrix->ranges();
+    if (ranges.empty()) all.push_back(output);
+    for (const QuantizedMatrix& range : ranges) {
+      output.matrix = &range;
+      all.push_back(output);
+      output.dst += range.rows();
+      if (output.bias != nullptr) output.bias += range.rows();
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
 void matmul(const QuantizedActivations& src, std::span<const QuantizedOutput> outputs) {
+  const auto has_ranges = [](const QuantizedOutput& output) { return !output.matrix->ranges().empty(); };
+  if (std::ranges::any_of(outputs, has_ranges)) return matmul(src, outputs_of_ranges(outputs));
   [[maybe_unused]] const ActivationQuantization& format = src.storage().format;
   for ([[maybe_unused]] const QuantizedOutput& output : outputs) {
     assert(format == output.matrix->activation_quantization(format.type, format.scale_per_group));

@@ -87,6 +87,9 @@ class QuantizedMatrix {
 
   /// Does the same for rows in another layout.
   QuantizedMatrix(const CodeLayout& form, const QuantizedRowReader& read);
+
+  /// Joins at least one range of consecutive rows. Precondition: all take the same activations.
+  explicit QuantizedMatrix(std::vector<QuantizedMatrix> ranges);
   ~QuantizedMatrix();
   QuantizedMatrix(QuantizedMatrix&&) noexcept;
   QuantizedMatrix& operator=(QuantizedMatrix&&) noexcept;
@@ -101,11 +104,16 @@ class QuantizedMatrix {
   /// Decodes row `row` to F32, with outlier columns, for embedding lookups. dst is [cols].
   void decode_row(std::size_t row, float* dst) const;
 
+  /// Returns the ranges of rows that were joined; empty for a matrix that is one.
+  std::span<const QuantizedMatrix> ranges() const { return ranges_; }
+
+  /// Precondition: the matrix has no ranges.
   struct Storage;
   const Storage& storage() const { return *storage_; }
 
  private:
-  std::unique_ptr<Storage> storage_;
+  std::unique_ptr<Storage> storage_;  ///< null if there are ranges
+  std::vector<QuantizedMatrix> ranges_;
 };
 
 /// One matrix's part of a product: dst[i][r] = bias[r] + sum_c src[i][c] * w[r][c], or that added to dst. With a gate,
@@ -118,9 +126,9 @@ struct QuantizedOutput {
   const float* bias = nullptr;  ///< [rows], or null
   float* dst = nullptr;         ///< [m][rows], rows `stride` floats apart
   std::size_t stride = 0;
-  bool accumulate = false;  ///< dst += instead of dst =; not with a gate
-  const QuantizedMatrix* gate = nullptr;
-  const float* gate_bias = nullptr;  ///< as bias
+  bool accumulate = false;                ///< dst += instead of dst =; not with a gate
+  const QuantizedMatrix* gate = nullptr;  ///< neither it nor the matrix may have ranges then
+  const float* gate_bias = nullptr;       ///< as bias
   Activation activation = Activation::kSilu;
   std::size_t first_token = 0;
   std::size_t tokens = kAllTokens;  ///< from first_token on

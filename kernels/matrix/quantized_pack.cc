@@ -214,22 +214,40 @@ QuantizedMatrix::QuantizedMatrix(const CodeLayout& form, const QuantizedRowReade
   failure.rethrow();
 }
 
+QuantizedMatrix::QuantizedMatrix(std::vector<QuantizedMatrix> ranges) : ranges_(std::move(ranges)) {
+  assert(!ranges_.empty());
+  assert(std::ranges::all_of(ranges_, [&](const QuantizedMatrix& range) {
+    const auto form = [](const QuantizedMatrix& matrix) {
+      return matrix.activation_quantization(ActivationType::kInt8, true);
+    };
+    return range.ranges_.empty() && form(range) == form(ranges_.front());
+  }));
+}
+
 QuantizedMatrix::~QuantizedMatrix() = default;
 QuantizedMatrix::QuantizedMatrix(QuantizedMatrix&&) noexcept = default;
 QuantizedMatrix& QuantizedMatrix::operator=(QuantizedMatrix&&) noexcept = default;
 
 std::size_t QuantizedMatrix::rows() const {
-  return storage_->form.rows;
+  if (ranges_.empty()) return storage_->form.rows;
+  std::size_t rows = 0;
+  for (const QuantizedMatrix& range : ranges_) rows += range.rows();
+  return rows;
 }
+
 std::size_t QuantizedMatrix::cols() const {
-  return storage_->layout.cols;
+  return ranges_.empty() ? storage_->layout.cols : ranges_.front().cols();
 }
 
 std::size_t QuantizedMatrix::bytes() const {
-  return storage_->bytes();
+  if (ranges_.empty()) return storage_->bytes();
+  std::size_t bytes = 0;
+  for (const QuantizedMatrix& range : ranges_) bytes += range.bytes();
+  return bytes;
 }
 
 ActivationQuantization QuantizedMatrix::activation_quantization(ActivationType type, bool scale_per_group) const {
+  if (!ranges_.empty()) return ranges_.front().activation_quantization(type, scale_per_group);
   return {.cols = cols(),
           .group_size = storage_->form.group_size,
           .type = type,
@@ -239,6 +257,10 @@ ActivationQuantization QuantizedMatrix::activation_quantization(ActivationType t
 }
 
 void QuantizedMatrix::decode_row(std::size_t row, float* dst) const {
+  for (const QuantizedMatrix& range : ranges_) {
+    if (row < range.rows()) return range.decode_row(row, dst);
+    row -= range.rows();
+  }
   const Storage& s = *storage_;
   assert(row < s.form.rows);
   const std::size_t panel = row / s.width;

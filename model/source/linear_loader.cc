@@ -36,28 +36,58 @@ void LinearLoader::set_compute(const ComputeOptions& options) {
   compute_ = options;
 }
 
-std::unique_ptr<const formats::StoredQuantizedTensor> LinearLoader::quantized_tensor(Role role, std::size_t layer,
-                                                                                     std::size_t expert) const {
-  if (!locator_.quantization()) return nullptr;
-  const std::string module = locator_.name(role, layer, expert);
-  const auto format = locator_.quantization()->tensors.find(module);
-  if (format == locator_.quantization()->tensors.end() || !format->second.is_ballast_format()) return nullptr;
+std::vector<std::unique_ptr<const formats::StoredQuantizedTensor>> LinearLoader::quantized_ranges(
+    Role role, std::size_t layer, std::size_t expert) const {
+  std::vector<std::unique_ptr<const formats::StoredQuantizedTensor>> ranges;
+  if (!locator_.quantization()) return ranges;
+  const std::vector<std::string> modules = locator_.quantization()->modules_of(locator_.name(role, layer, expert));
   const auto [rows, cols] = matrix_shape(locator_.spec(), layer, role);
-  return std::make_unique<const formats::StoredQuantizedTensor>(locator_.checkpoint(), module, format->second, rows,
-                                                                cols);
+  std::size_t rest = rows;
+  for (const std::string& module : modules) {
+    const WeightFormat& format = locator_.quantization()->tensors.at(module);
+    if (!format.is_ballast_format()) return {};
+    const bool last = ranges.size() + 1 == modules.size();
+    const std::size_t own = last ? rest : stored_rows(module);
+    if (own == 0 || own > rest) {
+      throw Error(locator_.context(module + ".weight"), "has " + std::to_string(own) + " of the matrix's " +
+                                                            std::to_string(rows) + " rows, and ranges before it have " +
+                                                            std::to_string(rows - rest));
+    }
+    ranges.push_back(
+        std::make_unique<const formats::StoredQuantizedTensor>(locator_.checkpoint(), module, format, own, cols));
+    const QuantizedView& first = ranges.front()->view();
+    const QuantizedView& view = ranges.back()->view();
+    if (view.group_size != first.group_size || !std::ranges::equal(view.outlier_columns, first.outlier_columns)) {
+      throw Error(locator_.context(module), "has other groups or outlier columns than the rows before it");
+    }
+    rest -= own;
+  }
+  return ranges;
+}
+
+/// Returns the rows of a module's codes.
+std::size_t LinearLoader::stored_rows(const std::string& module) const {
+  const TensorView codes = locator_.checkpoint().tensor(module + ".weight");
+  return codes.shape.empty() ? 0 : static_cast<std::size_t>(codes.shape.front());
 }
 
 std::optional<Linear> LinearLoader::quantized_linear(Role role, std::size_t layer, std::size_t expert) const {
-  const auto stored = quantized_tensor(role, layer, expert);
-  if (stored == nullptr) return {};
+  const auto stored = quantized_ranges(role, layer, expert);
+  if (stored.empty()) return {};
   Linear linear;
   linear.part = {role, expert};
   linear.name = locator_.name(role, layer, expert);
   linear.bias = decoder_.bias(role, layer, expert);
-  kernels::QuantizedMatrix matrix(stored->view());
-  stored->release();
+  std::vector<kernels::QuantizedMatrix> ranges;
+  for (const auto& range : stored) {
+    ranges.emplace_back(range->view());
+    range->release();
+  }
+  kernels::QuantizedMatrix matrix =
+      ranges.size() == 1 ? std::move(ranges.front()) : kernels::QuantizedMatrix(std::move(ranges));
   const QuantizationConfig& config = *locator_.quantization();
-  linear.activations = matrix.activation_quantization(config.activations_of(linear.name), config.activation_groups);
+  const ActivationType activations = config.activations_of(config.modules_of(linear.name).front());
+  linear.activations = matrix.activation_quantization(activations, config.activation_groups);
   linear.weights = std::move(matrix);
   return linear;
 }

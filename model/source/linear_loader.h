@@ -39,8 +39,8 @@ class LinearLoader {
   ActivationType code_activations() const { return code_activations_; }
 
   Linear linear(Role role, std::size_t layer, std::size_t expert) const;
-  std::unique_ptr<const formats::StoredQuantizedTensor> quantized_tensor(Role role, std::size_t layer,
-                                                                         std::size_t expert) const;
+  std::vector<std::unique_ptr<const formats::StoredQuantizedTensor>> quantized_ranges(Role role, std::size_t layer,
+                                                                                      std::size_t expert) const;
   std::optional<formats::StoredCodes> stored_codes(Role role, std::size_t layer, std::size_t expert) const;
   std::map<std::string, ForeignModule> foreign_modules() const;
 
@@ -57,6 +57,7 @@ class LinearLoader {
   std::optional<formats::StoredCodes> codec_codes(const MatrixLocation& matrix, std::size_t rows,
                                                   std::size_t cols) const;
   bool can_keep_codes(const MatrixLocation& matrix, Role role) const;
+  std::size_t stored_rows(const std::string& module) const;
 
   /// Returns a view of a matrix of floats that can be multiplied where it is in the file, or nullopt.
   std::optional<kernels::FloatMatrix> mapped_floats(const MatrixLocation& matrix, Role role, std::size_t layer) const;

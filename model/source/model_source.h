@@ -102,10 +102,11 @@ class ModelSource {
   BlockParts parts(std::size_t layer = 0) const;
   BlockWeights block(std::size_t layer) const;
 
-  /// Returns a matrix that ballast quantized, as it is stored, or null for any other matrix. Valid as long as this.
-  std::unique_ptr<const formats::StoredQuantizedTensor> quantized_tensor(Role role, std::size_t layer = 0,
-                                                                         std::size_t expert = 0) const {
-    return loader_.quantized_tensor(role, layer, expert);
+  /// Returns a matrix that ballast quantized, as it is stored: whole, or its ranges of rows; empty for any other
+  /// matrix. Valid as long as this.
+  std::vector<std::unique_ptr<const formats::StoredQuantizedTensor>> quantized_ranges(Role role, std::size_t layer = 0,
+                                                                                      std::size_t expert = 0) const {
+    return loader_.quantized_ranges(role, layer, expert);
   }
 
   /// Returns whether another program rounded a matrix. Precondition: ballast did not.
@@ -122,6 +123,12 @@ class ModelSource {
   /// Returns the values of a matrix that ballast did not quantize, in F32.
   FloatWeights float_weights(Role role, std::size_t layer = 0, std::size_t expert = 0) const {
     return decoder_.float_weights(role, layer, expert);
+  }
+
+  /// Returns `count` rows, from `first` on, of a matrix outside of the blocks that ballast did not quantize:
+  /// [count][cols].
+  std::vector<float> float_rows(Role role, std::size_t first, std::size_t count) const {
+    return decoder_.float_rows(role, first, count);
   }
 
   /// Returns a linear's bias; empty when it has none.

@@ -4,8 +4,19 @@
 #include <utility>
 
 #include "files/format_version.h"
+#include "formats/codecs/ballast.h"
 
 namespace ballast::model {
+
+std::vector<std::string> QuantizationConfig::modules_of(const std::string& matrix) const {
+  if (tensors.contains(matrix)) return {matrix};
+  std::vector<std::string> modules;
+  for (std::string range = formats::row_range_name(matrix, 0); tensors.contains(range);
+       range = formats::row_range_name(matrix, modules.size())) {
+    modules.push_back(range);
+  }
+  return modules;
+}
 
 QuantizationConfig read_quantization(const files::JsonReader& reader) {
   const std::string method = reader.text("quant_method", "");

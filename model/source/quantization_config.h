@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "ballast/activation_type.h"
 #include "ballast/recipe.h"
@@ -20,7 +21,15 @@ struct QuantizationConfig {
   ActivationType activations = ActivationType::kInt16;  ///< of inputs of quantized matrices; kInt16 or kInt8
   bool activation_groups = false;
   std::set<std::string> int16_activation_modules;  ///< modules whose input is INT16 where `activations` is kInt8
-  std::map<std::string, WeightFormat> tensors;     ///< formats by module name; other modules are not quantized
+  /// Formats by module name. Modules that are not listed are not quantized, except those whose matrix is in several
+  /// modules, each for a range of its rows (formats::row_range_name()).
+  std::map<std::string, WeightFormat> tensors;
+
+  /// Returns the modules that hold a matrix: its own, or those of its rows' ranges, in order; empty: it is not
+  /// quantized.
+  std::vector<std::string> modules_of(const std::string& matrix) const;
+
+  bool quantizes(const std::string& matrix) const { return !modules_of(matrix).empty(); }
 
   /// Returns the type to which the input of a module is quantized.
   ActivationType activations_of(const std::string& module) const {

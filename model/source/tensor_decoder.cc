@@ -101,6 +101,25 @@ FloatWeights TensorDecoder::float_weights(Role role, std::size_t layer, std::siz
   return weights;
 }
 
+std::vector<float> TensorDecoder::float_rows(Role role, std::size_t first, std::size_t count) const {
+  const MatrixLocation matrix = locator_.stored(role, 0, 0);
+  const std::size_t cols = matrix_shape(locator_.spec(), 0, role).second;
+  const bool as_stored = !matrix.foreign && !matrix.mxfp4 && !matrix.transposed && matrix.rows.empty() &&
+                         matrix.cols.empty() && !locator_.changes_weights(role);
+  std::vector<float> values(count * cols);
+  if (!as_stored) {
+    const FloatWeights all = float_weights(role, 0, 0);
+    std::copy_n(all.values.begin() + static_cast<std::ptrdiff_t>(first * cols), values.size(), values.begin());
+    return values;
+  }
+  TensorView view = locator_.checked_matrix(matrix, cols);
+  const std::size_t row_bytes = view.bytes.size() / matrix.stored_rows;
+  view.bytes = view.bytes.subspan(first * row_bytes, count * row_bytes);
+  view.shape = {static_cast<std::int64_t>(count), static_cast<std::int64_t>(cols)};
+  formats::decode_floats(view, locator_.context(matrix.weight()), values.data());
+  return values;
+}
+
 std::vector<float> TensorDecoder::floats(const std::string& name, const Shape& shape) const {
   const TensorView view = locator_.checked_tensor(name, shape);
   std::vector<float> values(static_cast<std::size_t>(element_count(shape)));

@@ -27,6 +27,7 @@ class TensorDecoder {
   std::vector<float> vector(Role role, std::size_t layer) const;
   std::vector<float> bias(Role role, std::size_t layer, std::size_t expert) const;
   FloatWeights float_weights(Role role, std::size_t layer, std::size_t expert) const;
+  std::vector<float> float_rows(Role role, std::size_t first, std::size_t count) const;
 
  private:
   std::vector<float> floats(const std::string& name, const Shape& shape) const;

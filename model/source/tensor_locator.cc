@@ -148,7 +148,7 @@ bool TensorLocator::all_is_plain() const {
 void TensorLocator::find_head(const files::JsonReader& config) {
   if (spec_.tied_embeddings || !spec_.has_head || layout_.gguf) return;
   const MatrixLocation head = stored(Role::kHead, 0, 0);
-  const bool quantized = quantization_ && quantization_->tensors.contains(name(Role::kHead, 0, 0));
+  const bool quantized = quantization_ && quantization_->quantizes(name(Role::kHead, 0, 0));
   if (head.foreign || quantized || checkpoint_->contains(head.weight())) return;
   // Some checkpoints leave the flag at its default and the head out. The bare model of a family has no head: it makes
   // vectors of texts.
@@ -181,7 +181,7 @@ bool TensorLocator::has_draft_tensor() const {
   const auto is_stored = [&](Role role) {
     if (is_norm(role)) return checkpoint_->contains(find_vector(layout_, *checkpoint_, role, "weight", layer));
     const MatrixLocation matrix = stored(role, layer, 0);
-    const bool quantized = quantization_ && quantization_->tensors.contains(name(role, layer, 0));
+    const bool quantized = quantization_ && quantization_->quantizes(name(role, layer, 0));
     return quantized || matrix.foreign || checkpoint_->contains(matrix.weight());
   };
   // A config.json may announce a head that the checkpoint does not have: the tensors decide.
@@ -225,7 +225,7 @@ void TensorLocator::check_role(Role role, std::size_t layer, std::size_t expert)
     return;
   }
   const MatrixLocation matrix = stored(role, layer, expert);
-  const bool quantized = quantization_ && quantization_->tensors.contains(name(role, layer, expert));
+  const bool quantized = quantization_ && quantization_->quantizes(name(role, layer, expert));
   if (!quantized) checked_tensors(matrix, cols);  // the parts of a quantized matrix are checked when it is read
   for (const StoredVector& vector : stored_vectors_) {
     if (vector.role == role) checked_tensor(vector_name(vector, layer), vector_shape(vector, layer));

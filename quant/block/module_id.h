@@ -12,7 +12,7 @@ namespace ballast::quant {
 struct ModuleId {
   model::Role role{};
   std::size_t layer = 0;   ///< 0 outside of the blocks
-  std::size_t expert = 0;  ///< among the routed ones
+  std::size_t expert = 0;  ///< among the routed ones; of a vocabulary's matrix the index of a range of rows
 
   auto operator<=>(const ModuleId&) const = default;
 };

@@ -122,12 +122,60 @@ model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRound
   return result;
 }
 
+namespace {
+
+/// Returns a linear of the rows of several, which read the same input.
+model::Linear joined_rows(std::vector<model::Linear> ranges) {
+  model::Linear result;
+  result.part = ranges.front().part;
+  result.name = ranges.front().name;
+  const auto is_quantized = [](const model::Linear& range) {
+    return std::holds_alternative<kernels::QuantizedMatrix>(range.weights);
+  };
+  if (std::ranges::all_of(ranges, is_quantized)) {
+    std::vector<kernels::QuantizedMatrix> matrices;
+    for (model::Linear& range : ranges)
+      matrices.push_back(std::get<kernels::QuantizedMatrix>(std::move(range.weights)));
+    result.activations = ranges.front().activations;
+    result.weights = kernels::QuantizedMatrix(std::move(matrices));
+    return result;
+  }
+  const std::size_t cols = ranges.front().cols();
+  model::FloatMatrixHolder holder;
+  std::size_t rows = 0;
+  for (const model::Linear& range : ranges) {
+    const auto* floats = std::get_if<model::FloatMatrixHolder>(&range.weights);
+    if (floats != nullptr) holder.compute = floats->compute;
+    const std::size_t before = rows;
+    rows += range.rows();
+    if (floats != nullptr && floats->matrix.data == nullptr) continue;  // the table of a model that only makes logits
+    holder.owned.resize(rows * cols);
+#pragma omp parallel for
+    for (std::size_t row = before; row < rows; ++row) {
+      model::decode_row(range, row - before, holder.owned.data() + row * cols);
+    }
+  }
+  holder.matrix = {.data = holder.owned.empty() ? nullptr : holder.owned.data(),
+                   .type = kernels::FloatType::kF32,
+                   .rows = rows,
+                   .cols = cols};
+  result.weights = std::move(holder);
+  return result;
+}
+
+}  // namespace
+
 model::BlockParts runnable_parts(const WorkingBlock& block, const ModelSpec& spec,
                                  const ActivationRoundings& activations) {
   const auto linear = [&block, activations](model::Part part) {
     const auto it = std::ranges::find(block.linears, part, &WorkingLinear::part);
     assert(it != block.linears.end());
-    return runnable_linear(*it, activations(*it), block.compute);
+    if (!is_vocabulary(part.role)) return runnable_linear(*it, activations(*it), block.compute);
+    std::vector<model::Linear> ranges;
+    for (const WorkingLinear& range : block.linears) {
+      if (range.part.role == part.role) ranges.push_back(runnable_linear(range, activations(range), block.compute));
+    }
+    return ranges.size() == 1 ? std::move(ranges.front()) : joined_rows(std::move(ranges));
   };
   const auto norm = [&block, spec](model::Role role) {
     const auto it = std::ranges::find(block.norms, role, &WorkingNorm::role);

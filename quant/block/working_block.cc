@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ballast/error.h"
+#include "formats/codecs/ballast.h"
 #include "quant/rounding/rounding.h"
 
 namespace ballast::quant {
@@ -25,6 +26,21 @@ LinearInputStatistics nothing_measured(std::size_t channels) {
   const std::vector<float> zeros(channels);
   return {.linears = {},
           .channels = {.min = zeros, .max = zeros, .mean = zeros, .mean_square = zeros, .ordinary_absmax = zeros}};
+}
+
+/// Returns rows begin .. end of a vocabulary's matrix as a linear, with those of its values that are in memory.
+WorkingLinear range_of(const WorkingLinear& whole, std::size_t index, std::size_t begin, std::size_t end) {
+  const auto first = static_cast<std::ptrdiff_t>(begin * whole.cols);
+  const auto last = static_cast<std::ptrdiff_t>(end * whole.cols);
+  WorkingLinear range;
+  range.part = {whole.part.role, index};
+  range.name = formats::row_range_name(whole.name, index);
+  range.rows = end - begin;
+  range.cols = whole.cols;
+  range.absmax = whole.absmax;
+  range.bytes_before = whole.bytes_before * end / whole.rows - whole.bytes_before * begin / whole.rows;
+  if (!whole.values.empty()) range.values.assign(whole.values.begin() + first, whole.values.begin() + last);
+  return range;
 }
 
 }  // namespace
@@ -57,6 +73,22 @@ bool is_embedding(Role role) {
   return model::role_row(role).kind == model::RoleRow::Kind::kTable;
 }
 
+bool is_vocabulary(Role role) {
+  return role == Role::kEmbedding || role == Role::kHead;
+}
+
+std::vector<std::size_t> vocabulary_ranges(std::size_t rows) {
+  constexpr std::size_t kRanges = 8;
+  constexpr std::size_t kMultiple = 64;  // of the rows that kernels multiply together
+  if (rows >> (kRanges - 1) < kMultiple) return {0, rows};
+  std::vector<std::size_t> begins = {0};
+  for (std::size_t halvings = kRanges - 1; halvings > 0; --halvings) {
+    begins.push_back((rows >> halvings) / kMultiple * kMultiple);
+  }
+  begins.push_back(rows);
+  return begins;
+}
+
 bool writes_stream(Role role) {
   return model::role_row(role).writes_stream;
 }
@@ -70,11 +102,17 @@ WorkingLinear* WorkingBlock::find(Role role, std::size_t expert) {
   return it == linears.end() ? nullptr : &*it;
 }
 
+std::vector<WorkingLinear*> WorkingBlock::find_all(Role role) {
+  std::vector<WorkingLinear*> found;
+  for (WorkingLinear& linear : linears) {
+    if (linear.part.role == role) found.push_back(&linear);
+  }
+  return found;
+}
+
 WorkingInput* WorkingBlock::head_input() {
-  const auto it = std::ranges::find_if(inputs, [&](const WorkingInput& input) {
-    const model::Role reader = linears[input.readers.front()].part.role;
-    return reader == model::Role::kHead || reader == model::Role::kEmbedding;
-  });
+  const auto it = std::ranges::find_if(
+      inputs, [&](const WorkingInput& input) { return is_vocabulary(linears[input.readers.front()].part.role); });
   return it == inputs.end() ? nullptr : &*it;
 }
 
@@ -94,8 +132,11 @@ ChannelStatistics* WorkingBlock::input_statistics(const WorkingLinear& reader) {
   return it == inputs.end() || !it->statistics ? nullptr : &it->statistics->channels;
 }
 
-WorkingBlockLoader::WorkingBlockLoader(const model::ModelSource& source, const Statistics* statistics, bool untie_head)
-    : source_(source), own_head_(untie_head || !source.spec().tied_embeddings) {
+WorkingBlockLoader::WorkingBlockLoader(const model::ModelSource& source, const Statistics* statistics,
+                                       const Options& options)
+    : source_(source),
+      own_head_(options.untie_head || !source.spec().tied_embeddings),
+      split_vocabulary_(options.split_vocabulary) {
   if (statistics != nullptr) statistics_.emplace(*statistics, source);
 }
 
@@ -125,6 +166,29 @@ WorkingLinear WorkingBlockLoader::load_linear(model::Part part, std::size_t laye
     linear.bias.resize(linear.rows);
   }
   return linear;
+}
+
+std::vector<std::size_t> WorkingBlockLoader::add_vocabulary(WorkingBlock& block, Role role, bool values) const {
+  WorkingLinear whole = load_linear({role}, 0, values);
+  // A head's bias, and biases that folds would make, have no place in ranges.
+  const bool split = split_vocabulary_ && !source_.spec().biases.head && !source_.spec().norm.bias;
+  const std::vector<std::size_t> begins = split ? vocabulary_ranges(whole.rows) : std::vector<std::size_t>{};
+  std::vector<std::size_t> indices = {block.linears.size()};
+  if (begins.size() <= 2) {
+    block.linears.push_back(std::move(whole));
+    return indices;
+  }
+  for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
+    WorkingLinear& range = block.linears.emplace_back(range_of(whole, i, begins[i], begins[i + 1]));
+    if (i > 0) indices.push_back(indices.back() + 1);
+    if (whole.load == nullptr) continue;
+    range.load = [&source = source_, part = whole.part, first = begins[i], count = range.rows] {
+      std::vector<float> rows = source.float_rows(part.role, first, count);
+      source.release(part, 0);
+      return rows;
+    };
+  }
+  return indices;
 }
 
 void WorkingBlockLoader::add_norm(WorkingBlock& block, Role role, std::size_t layer, bool values) const {
@@ -179,7 +243,7 @@ void WorkingBlockLoader::add_input(WorkingBlock& block, std::vector<std::size_t>
 WorkingBlock WorkingBlockLoader::load_front(bool values) const {
   const ModelSpec& spec = source_.spec();
   WorkingBlock block;
-  block.linears.push_back(load_linear({Role::kEmbedding}, 0, values));
+  const std::vector<std::size_t> embedding = add_vocabulary(block, Role::kEmbedding, values);
   if (spec.learned_positions) {
     block.linears.push_back(load_linear({Role::kPositionEmbedding}, 0, values));
   }
@@ -190,7 +254,7 @@ WorkingBlock WorkingBlockLoader::load_front(bool values) const {
     block.linears.push_back(load_linear({Role::kTokenInputProjection}, 0, values));
     add_norm(block, Role::kTokenInputNorm, 0, values);
   }
-  if (!own_head_) add_input(block, {0}, {}, values);  // it is read as the head, after the final norm
+  if (!own_head_) add_input(block, embedding, {}, values);  // it is read as the head, after the final norm
   return block;
 }
 
@@ -209,8 +273,7 @@ WorkingBlock WorkingBlockLoader::load_back(bool values) const {
     add_norm(block, Role::kHeadNorm, 0, values);
   }
   if (own_head_) {
-    block.linears.push_back(load_linear({Role::kHead}, 0, values));
-    add_input(block, {block.linears.size() - 1}, norm, values);
+    add_input(block, add_vocabulary(block, Role::kHead, values), norm, values);
   }
   if (spec.biases.head) add_vector(block, Role::kHeadBias, 0, values);
   return block;

@@ -26,6 +26,8 @@
 
 namespace ballast::quant {
 
+/// A matrix, or a range of rows of a vocabulary's matrix, which then is a matrix of its own in everything that follows:
+/// `part.expert` is the range's index.
 struct WorkingLinear {
   model::Part part;
   std::string name;
@@ -100,6 +102,13 @@ bool is_routed_expert(model::Role role);
 /// Returns whether a role is a table of vectors that begin the residual stream.
 bool is_embedding(model::Role role);
 
+/// Returns whether a role is a matrix with a row for each token of the vocabulary: the embedding or the head.
+bool is_vocabulary(model::Role role);
+
+/// Returns the first rows of the ranges into which a vocabulary's matrix may be split, and the number of its rows in
+/// the end. A range is as large as all before it: vocabularies begin with their frequent tokens, more or less.
+std::vector<std::size_t> vocabulary_ranges(std::size_t rows);
+
 /// Returns whether a matrix's outputs are added to the residual stream.
 bool writes_stream(model::Role role);
 
@@ -138,6 +147,9 @@ struct WorkingBlock {
   /// Returns the linear of a role; null if the block has none.
   WorkingLinear* find(model::Role role, std::size_t expert = 0);
 
+  /// Returns the linears of a role: one, or those of all experts or ranges of rows.
+  std::vector<WorkingLinear*> find_all(model::Role role);
+
   /// Returns the input of the head; null if the block has neither a head nor an embedding that is one.
   WorkingInput* head_input();
 
@@ -153,9 +165,13 @@ struct WorkingBlock {
 /// before any work is done.
 class WorkingBlockLoader {
  public:
-  /// `statistics` may be null. `untie_head` gives a model whose head is its embedding a separate head. Throws Error if
-  /// the statistics belong to another model.
-  WorkingBlockLoader(const model::ModelSource& source, const Statistics* statistics, bool untie_head = false);
+  struct Options {
+    bool untie_head = false;        ///< gives a model whose head is its embedding a separate head
+    bool split_vocabulary = false;  ///< embedding and head become several matrices: vocabulary_ranges()
+  };
+
+  /// `statistics` may be null. Throws Error if the statistics belong to another model.
+  WorkingBlockLoader(const model::ModelSource& source, const Statistics* statistics, const Options& options);
 
   /// Returns the number of parts. 0: the embeddings; 1 .. layers: the blocks; layers + 1: final norm and head.
   std::size_t count() const { return source_.spec().layers.size() + 2; }
@@ -166,6 +182,8 @@ class WorkingBlockLoader {
   WorkingBlock load_back(bool values) const;
   WorkingBlock load_block(std::size_t layer, bool values) const;
   WorkingLinear load_linear(model::Part part, std::size_t layer, bool values) const;
+  /// Adds the embedding or the head, as one linear or several. Returns their indices.
+  std::vector<std::size_t> add_vocabulary(WorkingBlock& block, model::Role role, bool values) const;
   void add_norm(WorkingBlock& block, model::Role role, std::size_t layer, bool values) const;
   void add_vector(WorkingBlock& block, model::Role role, std::size_t layer, bool values) const;
   void add_input(WorkingBlock& block, std::vector<std::size_t> readers, std::optional<std::size_t> norm,
@@ -175,6 +193,7 @@ class WorkingBlockLoader {
   const model::ModelSource& source_;
   std::optional<calib::InputStatistics> statistics_;
   bool own_head_;
+  bool split_vocabulary_;
 };
 
 }  // namespace ballast::quant

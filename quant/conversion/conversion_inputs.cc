@@ -64,7 +64,7 @@ ConversionInputs::ConversionInputs(std::shared_ptr<const model::ModelSource> sou
 }
 
 void ConversionInputs::make_plan() {
-  preparation_.emplace(source(), recipe_);
+  preparation_.emplace(source(), recipe_, format_);
   if (plan_.empty()) plan_ = plan_model(*preparation_);
   std::ranges::move(draft_head_.plan(), std::back_inserter(plan_));
   check_plan(recipe(), plan_, format_);

@@ -28,7 +28,7 @@ WorkingBlock DraftHeadBlock::load(bool values) const {
   constexpr WeightFormat kEightBits = {.bits = 8, .group_size = 64};
   const ModelSpec& spec = source_->spec();
   const std::size_t index = spec.layers.size();  // the first block has index 1
-  WorkingBlock block = WorkingBlockLoader(*source_, nullptr).load(index, values);
+  WorkingBlock block = WorkingBlockLoader(*source_, nullptr, {}).load(index, values);
   FormatChooser(recipe_, spec, {}).choose(block, index);
   for (WorkingLinear& linear : block.linears) {
     if (linear.free_format && linear.format.bits < kEightBits.bits) linear.format = kEightBits;

@@ -28,14 +28,14 @@ namespace ballast::quant {
 namespace {
 
 std::vector<float> matrix_values(const model::ModelSource& source, const ModuleId& id) {
-  const auto stored = source.quantized_tensor(id.role, id.layer, id.expert);
-  if (stored == nullptr) {
+  const auto stored = source.quantized_ranges(id.role, id.layer, id.expert);
+  if (stored.empty()) {
     std::vector<float> values = source.float_weights(id.role, id.layer, id.expert).values;
     source.release({id.role, id.expert}, id.layer);
     return values;
   }
-  std::vector<float> values = formats::CodeMatrix(stored->view()).decoded();
-  stored->release();
+  std::vector<float> values = formats::CodeMatrix(stored.front()->view()).decoded();
+  stored.front()->release();
   return values;
 }
 
@@ -61,12 +61,19 @@ std::string advice(OutputFormat output_format) {
          std::string(output_format_name(output_format)) + "`";
 }
 
-/// Throws Error if ballast did not write the model, or if it has norms or biases that folds created: readers of other
-/// files expect the family's own.
+/// Throws Error if ballast did not write the model, or if it has what readers of other files do not expect: rows in
+/// several formats, or norms or biases that folds created.
 void check_exportable(const model::ModelSource& source, OutputFormat output_format) {
   const std::string file = source.checkpoint().path().string();
   if (!source.config().contains(model::kWrittenSpecField)) {
     throw Error(file, "is no model that ballast wrote: `ballast convert` takes it");
+  }
+  for (const model::Role role : {model::Role::kEmbedding, model::Role::kHead}) {
+    const std::size_t ranges = source.quantized_ranges(role).size();
+    if (ranges <= 1) continue;
+    throw Error(file, source.name(role) + " has " + std::to_string(ranges) +
+                          " ranges of rows with formats of their own, which " +
+                          std::string(output_format_name(output_format)) + " cannot hold: " + advice(output_format));
   }
   const nlohmann::json config = own_config(source);
   const ModelSpec own = source.architecture().describe(files::JsonReader(config, file + "/config.json"));
@@ -82,7 +89,7 @@ class Exporter {
         output_format_(output_format),
         format_(format),
         recipe_(std::move(recipe)),
-        blocks_(source, nullptr) {
+        blocks_(source, nullptr, {}) {
     for (std::size_t index = 0; index < blocks_.count(); ++index) plan_.push_back(plan_block(index));
     format_.check_together(whole_plan());
   }
@@ -157,23 +164,24 @@ class Exporter {
 
   /// Sets the format that the matrix has in the model.
   void describe(WorkingLinear& linear, std::size_t layer) const {
-    const auto stored = source_.quantized_tensor(linear.part.role, layer, linear.part.expert);
-    if (stored == nullptr) {
+    const auto stored = source_.quantized_ranges(linear.part.role, layer, linear.part.expert);
+    if (stored.empty()) {
       linear.format.kind = formats::float_kind(source_.checkpoint().tensor(linear.name + ".weight").dtype);
       return;
     }
     linear.format = source_.quantization()->tensors.at(linear.name);
-    linear.scale_type = stored->view().scale_type;
-    linear.outlier_columns.assign(stored->view().outlier_columns.begin(), stored->view().outlier_columns.end());
+    const QuantizedView& view = stored.front()->view();
+    linear.scale_type = view.scale_type;
+    linear.outlier_columns.assign(view.outlier_columns.begin(), view.outlier_columns.end());
   }
 
   ConvertedModule convert(const ModulePlan& plan) const {
     ConvertedModule module{.plan = plan, .values = {}, .quantized = {}, .bias = {}};
     const ModuleId& id = plan.id;
-    if (const auto stored = source_.quantized_tensor(id.role, id.layer, id.expert)) {
-      module.quantized = repacked(stored->view(), plan.format, plan.half_type);
+    if (const auto stored = source_.quantized_ranges(id.role, id.layer, id.expert); !stored.empty()) {
+      module.quantized = repacked(stored.front()->view(), plan.format, plan.half_type);
       module.bias = source_.bias(id.role, id.layer, id.expert);
-      stored->release();
+      stored.front()->release();
     } else {
       std::tie(module.values, module.bias) = module_values(source_, id);
     }
@@ -181,11 +189,11 @@ class Exporter {
   }
 
   [[noreturn]] void refuse(const ModulePlan& module) const {
-    const auto stored = source_.quantized_tensor(module.id.role, module.id.layer, module.id.expert);
+    const auto stored = source_.quantized_ranges(module.id.role, module.id.layer, module.id.expert);
     std::string is = "has values";
-    if (stored != nullptr) {
+    if (!stored.empty()) {
       is = "is " + format_name(source_.quantization()->tensors.at(module.name));
-      if (!stored->view().outlier_columns.empty()) is += " with columns in 16 bits";
+      if (!stored.front()->view().outlier_columns.empty()) is += " with columns in 16 bits";
     }
     throw Error(module.name, is + ", which " + std::string(output_format_name(output_format_)) +
                                  " cannot hold exactly: " + advice(output_format_));

@@ -30,12 +30,12 @@ SizedPlan resolve_target_bytes(const model::ModelSource& source, const Recipe& r
   target = 0;
   // Formats are weighed by predictions. A model that is quantized already is refused later.
   if (!source.spec().has_head || source.quantization()) return sized;
-  std::vector<ModulePlan> natural = plan_model(Preparation(source, sized.recipe));
+  std::vector<ModulePlan> natural = plan_model(Preparation(source, sized.recipe, format));
   check_plan(sized.recipe, natural, format);
   target = format.file_bytes(natural);
   // A target size changes the plan: the search chooses the columns in 16 bits, and the formats of matrices of mixtures
   // that the scheme would keep in 16 bits.
-  sized.plan = plan_model(Preparation(source, sized.recipe));
+  sized.plan = plan_model(Preparation(source, sized.recipe, format));
   if (std::ranges::none_of(sized.plan, &ModulePlan::free_format)) {
     target = 0;
     sized.plan = std::move(natural);

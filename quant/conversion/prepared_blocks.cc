@@ -5,14 +5,27 @@
 
 namespace ballast::quant {
 
-Preparation::Preparation(const model::ModelSource& source, const Recipe& recipe)
-    : source_(source), recipe_(recipe), amplified_(amplified_layers(recipe, source)) {}
+namespace {
+
+/// Returns whether ranges of a vocabulary's rows get formats of their own: only if all of them are chosen by a search.
+bool splits_vocabulary(const Preparation& preparation, const FormatChooser& formats) {
+  const auto is_named = [&](model::Role role) { return formats.names_format_of(preparation.source().name(role)); };
+  return preparation.recipe().target_bytes > 0 && preparation.format().splits_vocabulary() &&
+         !is_named(model::Role::kEmbedding) && !is_named(model::Role::kHead);
+}
+
+}  // namespace
+
+Preparation::Preparation(const model::ModelSource& source, const Recipe& recipe, const ModelFormat& format)
+    : source_(source), recipe_(recipe), format_(format), amplified_(amplified_layers(recipe, source)) {}
 
 PreparedBlocks::PreparedBlocks(const Preparation& preparation, const Allocation* allocation)
     : preparation_(preparation),
       allocation_(allocation),
-      loader_(preparation.source(), preparation.statistics(), preparation.recipe().untie_head),
       formats_(preparation.recipe(), preparation.source().spec(), preparation.amplified()),
+      loader_(preparation.source(), preparation.statistics(),
+              {.untie_head = preparation.recipe().untie_head,
+               .split_vocabulary = quant::splits_vocabulary(preparation, formats_)}),
       spec_(preparation.source().spec()) {
   if (preparation.recipe().untie_head) spec_.tied_embeddings = false;
   passes_ = make_passes(preparation.recipe(), spec_, preparation.smoothing());

@@ -16,6 +16,7 @@
 #include "quant/search/allocation.h"
 #include "quant/search/format_chooser.h"
 #include "quant/write/converted_module.h"
+#include "quant/write/model_format.h"
 
 namespace ballast::quant {
 
@@ -25,11 +26,12 @@ namespace ballast::quant {
 /// its passes run once.
 class Preparation {
  public:
-  /// Both arguments must outlive this.
-  Preparation(const model::ModelSource& source, const Recipe& recipe);
+  /// All arguments must outlive this; `format` is that of the output.
+  Preparation(const model::ModelSource& source, const Recipe& recipe, const ModelFormat& format);
 
   const model::ModelSource& source() const { return source_; }
   const Recipe& recipe() const { return recipe_; }
+  const ModelFormat& format() const { return format_; }
 
   /// Returns statistics of what linears read; null before set_statistics(). They must outlive this.
   const Statistics* statistics() const { return statistics_; }
@@ -44,6 +46,7 @@ class Preparation {
  private:
   const model::ModelSource& source_;
   const Recipe& recipe_;
+  const ModelFormat& format_;
   const Statistics* statistics_ = nullptr;
   std::vector<bool> amplified_;
   std::shared_ptr<SmoothingFactors> smoothing_ = std::make_shared<SmoothingFactors>();
@@ -72,8 +75,8 @@ class PreparedBlocks {
  private:
   const Preparation& preparation_;
   const Allocation* allocation_;
-  WorkingBlockLoader loader_;
   FormatChooser formats_;
+  WorkingBlockLoader loader_;
   ModelSpec spec_;
   std::vector<std::unique_ptr<Pass>> passes_;
 };

@@ -11,6 +11,7 @@ void SecondRounding::add(const WorkingBlock& block) {
   if (source_.quantization()) return;
   for (const WorkingLinear& linear : block.linears) {
     ModuleId id = block.id_of(linear);
+    if (is_vocabulary(id.role) && id.expert > 0) continue;  // the first of its ranges stands for the matrix
     // An untied head was rounded as the embedding.
     if (id.role == model::Role::kHead && source_.spec().tied_embeddings) id.role = model::Role::kEmbedding;
     if (linear.quantized && source_.is_rounded(id.role, id.layer, id.expert)) add(linear, id);

@@ -83,6 +83,11 @@ void FormatChooser::check_overrides() const {
   }
 }
 
+bool FormatChooser::names_format_of(const std::string& matrix) const {
+  return std::ranges::any_of(overrides_,
+                             [&](const Override& entry) { return std::regex_search(matrix, entry.pattern); });
+}
+
 const WeightFormat* FormatChooser::asked_format(const WorkingLinear& linear) {
   for (Override& entry : overrides_) {
     if (!std::regex_search(linear.name, entry.pattern)) continue;

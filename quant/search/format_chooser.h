@@ -27,6 +27,9 @@ class FormatChooser {
   /// Throws Error with the pattern of an override that no matrix so far has matched.
   void check_overrides() const;
 
+  /// Returns whether the user named a format for a matrix.
+  bool names_format_of(const std::string& matrix) const;
+
  private:
   struct Override {
     FormatOverride asked;

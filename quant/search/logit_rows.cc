@@ -1,6 +1,7 @@
 #include "quant/search/logit_rows.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/logits.h"
 #include "quant/block/runnable_block.h"
@@ -54,8 +55,42 @@ std::span<const float> LogitRows::compute(std::size_t first, std::size_t count, 
   return scratch.logits;
 }
 
+void TokenWeights::add(std::span<const float> logits) {
+  const std::size_t vocab = sums_.size();
+  const std::size_t count = logits.size() / vocab;
+  std::vector<float> largest(count);
+  std::vector<double> totals(count);
+#pragma omp parallel for
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::span<const float> row = logits.subspan(i * vocab, vocab);
+    largest[i] = *std::ranges::max_element(row);
+    for (const float logit : row) totals[i] += double{std::exp(logit - largest[i])};
+  }
+  constexpr std::size_t kTokens = 4096;  // at once: their sums stay in the cache
+#pragma omp parallel for
+  for (std::size_t begin = 0; begin < vocab; begin += kTokens) {
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t token = begin; token < std::min(vocab, begin + kTokens); ++token) {
+        const double p = double{std::exp(logits[i * vocab + token] - largest[i])} / totals[i];
+        sums_[token] += p * (1 - p);
+      }
+    }
+  }
+}
+
+std::vector<double> TokenWeights::finish() const {
+  constexpr double kEqualPart = 0.2;
+  double sum = 0;
+  for (const double value : sums_) sum += value;
+  std::vector<double> weights(sums_.size(), 1.0);
+  if (!(sum > 0)) return weights;
+  const double factor = (1 - kEqualPart) * static_cast<double>(sums_.size()) / sum;
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = kEqualPart + factor * sums_[i];
+  return weights;
+}
+
 std::vector<double> mean_divergences(const ModelSpec& spec, const LogitRows& base, std::span<const LogitRows> changed,
-                                     const samples::SampleTokens& tokens, std::size_t samples) {
+                                     const samples::SampleTokens& tokens, std::size_t samples, TokenWeights& weights) {
   std::vector<double> divergences(changed.size());
   LogitRows::Scratch base_scratch;
   LogitRows::Scratch scratch;
@@ -65,6 +100,7 @@ std::vector<double> mean_divergences(const ModelSpec& spec, const LogitRows& bas
       const std::size_t count = std::min(kPositions, tokens.length - position);
       const std::size_t first = sample * tokens.length + position;
       const std::span<const float> expected = base.compute(first, count, base_scratch);
+      weights.add(expected);
       for (std::size_t i = 0; i < changed.size(); ++i) {
         add_divergences(expected, changed[i].compute(first, count, scratch), spec.vocab_size, divergences[i]);
       }

@@ -41,10 +41,28 @@ class LogitRows {
   std::span<const float> hidden_;
 };
 
+/// What an error in each token's logit counts: sum p (1 - p) over predictions, to which the divergence of small errors
+/// that are independent of each other is proportional.
+class TokenWeights {
+ public:
+  explicit TokenWeights(std::size_t vocab) : sums_(vocab) {}
+
+  /// Adds predictions, [][vocab].
+  void add(std::span<const float> logits);
+
+  /// Returns the weights, with a mean of 1. A part is the same for all tokens: the samples are few, and other texts
+  /// have other tokens.
+  std::vector<double> finish() const;
+
+ private:
+  std::vector<double> sums_;
+};
+
 /// Returns the mean divergence of each of `changed` from `base`, in nats per token, over the second half of the first
-/// `samples` samples: as in evaluation, predictions with little context are not representative.
+/// `samples` samples: as in evaluation, predictions with little context are not representative. The base's predictions
+/// are added to `weights`.
 std::vector<double> mean_divergences(const ModelSpec& spec, const LogitRows& base, std::span<const LogitRows> changed,
-                                     const samples::SampleTokens& tokens, std::size_t samples);
+                                     const samples::SampleTokens& tokens, std::size_t samples, TokenWeights& weights);
 
 }  // namespace ballast::quant
 

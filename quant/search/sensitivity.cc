@@ -143,10 +143,12 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
     if (options_.check_cancelled) options_.check_cancelled();
     BlockProbe& block_probe = probes[linear->part.role];
     block_probe.linears.push_back(linear);
-    block_probe.probe.matrices.emplace_back(choices_.size(), choice.matrices.size());
     {
       const ProbeRounding rounding(std::span(&linear, 1));
-      block_probe.probe.error += input.routed_share * output_error(*linear, input.moments.get(), importance);
+      block_probe.probe.matrices.push_back(
+          {.input = choices_.size(),
+           .matrix = choice.matrices.size(),
+           .error = input.routed_share * output_error(*linear, input.moments.get(), importance)});
     }
 
     const std::uint64_t column_bytes = bytes_of_column(plan_linear(*linear, block.layer.value_or(0)), *options_.format);
@@ -224,7 +226,10 @@ void SensitivityAnalysis::add_front(WorkingBlock& front) {
       for (WorkingLinear* linear : free_readers(front, input)) probes[linear->part.role].linears.push_back(linear);
     }
   } else {  // nothing reads through it
-    WorkingInput table{.readers = {0}, .norm = {}, .statistics = {}};
+    WorkingInput table{.readers = {}, .norm = {}, .statistics = {}};
+    for (std::size_t i = 0; i < front.linears.size(); ++i) {
+      if (front.linears[i].part.role == model::Role::kEmbedding) table.readers.push_back(i);
+    }
     add_input(front, table, probes);
     if (!choices_.empty()) choices_.back().most_outliers = 0;
   }
@@ -297,12 +302,14 @@ void SensitivityAnalysis::measure_divergences(WorkingBlock& front, WorkingBlock&
   std::span<const float> copies = copies_.rows().hidden;
   for (std::size_t model = 0; model < at_end; ++model) {
     if (!is_own(model)) continue;
-    WorkingLinear* rounded = tied && model < in_front ? front.find(front_roles_[model]) : nullptr;
-    const ProbeRounding rounding(std::span(&rounded, rounded != nullptr ? 1 : 0));
-    const auto outer = rounded != nullptr ? outer_weights(spec_, front, back) : plain;
+    const bool rounds_outer = tied && model < in_front;
+    const std::vector<WorkingLinear*> rounded =
+        rounds_outer ? front.find_all(front_roles_[model]) : std::vector<WorkingLinear*>();
+    const ProbeRounding rounding(rounded);
+    const auto outer = rounds_outer ? outer_weights(spec_, front, back) : plain;
     add(model, outer, copies.first(stream));
     copies = copies.subspan(stream);
-    if (rounded != nullptr) add(first_head + model, outer, base_.rows().hidden);
+    if (rounds_outer) add(first_head + model, outer, base_.rows().hidden);
   }
   const std::size_t first_at_end = probes_.size();
   std::size_t model = at_end;
@@ -315,7 +322,10 @@ void SensitivityAnalysis::measure_divergences(WorkingBlock& front, WorkingBlock&
     ++model;
   }
   const LogitRows base(spec_, plain, base_.rows().hidden);
-  const std::vector<double> measured = mean_divergences(spec_, base, changed, tokens_, options_.probe_samples);
+  TokenWeights weights(spec_.vocab_size);
+  const std::vector<double> measured = mean_divergences(spec_, base, changed, tokens_, options_.probe_samples, weights);
+  token_weights_ = is_own(0) ? weights.finish() : std::vector<double>(spec_.vocab_size);
+  options_.sharing.ranks->sum(token_weights_);  // those of the first rank, so that all choose the same
   std::vector<double> divergences(models);
   for (std::size_t i = 0; i < own.size(); ++i) divergences[own[i]] = measured[i];
   options_.sharing.ranks->sum(divergences);  // each was measured by one rank: nothing is rounded
@@ -336,23 +346,37 @@ void SensitivityAnalysis::measure_divergences(WorkingBlock& front, WorkingBlock&
   }
 }
 
+double SensitivityAnalysis::weight_of_errors(const ModuleId& id) const {
+  if (!is_vocabulary(id.role)) return 1;
+  const std::vector<std::size_t> begins = vocabulary_ranges(token_weights_.size());
+  if (id.expert + 1 >= begins.size()) return 1;
+  const auto rows = std::span(token_weights_).subspan(begins[id.expert], begins[id.expert + 1] - begins[id.expert]);
+  double sum = 0;
+  for (const double weight : rows) sum += weight;
+  return sum / static_cast<double>(rows.size());
+}
+
 void SensitivityAnalysis::set_costs(const Probe& probe) {
   if (!std::isfinite(probe.divergence) || !std::isfinite(probe.head_divergence.value_or(0))) {
-    throw Error(choices_[probe.matrices.front().first].matrices.front().name,
+    throw Error(choices_[probe.matrices.front().input].matrices.front().name,
                 "the model gives values that are not finite when this matrix is rounded");
   }
+  double error = 0;
+  for (const auto& [input, matrix, own_error] : probe.matrices) {
+    error += own_error * weight_of_errors(choices_[input].matrices[matrix].id);
+  }
   // Matrices with values on the probe's grids show no error, and are treated as free.
-  const auto cost_of = [&](double divergence) { return probe.error == 0 ? 0 : divergence / probe.error; };
+  const auto cost_of = [&](double divergence) { return error == 0 ? 0 : divergence / error; };
   const double cost_of_error = cost_of(probe.divergence * probe.share_kept);
   const double cost_of_input_error = cost_of(probe.head_divergence.value_or(probe.divergence));
-  for (const auto& [input, matrix] : probe.matrices) {
-    for (float& gain : choices_[input].matrices[matrix].outlier_gains) {
-      gain = static_cast<float>(double{gain} * cost_of_input_error);
-    }
-    for (FormatOption& option : choices_[input].matrices[matrix].options) {
-      option.cost *= cost_of_error;
-      option.activation_cost *= cost_of_input_error;
-      for (float& cost : option.column_costs) cost = static_cast<float>(double{cost} * cost_of_error);
+  for (const auto& [input, index, own_error] : probe.matrices) {
+    MatrixChoice& matrix = choices_[input].matrices[index];
+    const double weight = weight_of_errors(matrix.id);
+    for (float& gain : matrix.outlier_gains) gain = static_cast<float>(double{gain} * weight * cost_of_input_error);
+    for (FormatOption& option : matrix.options) {
+      option.cost *= weight * cost_of_error;
+      option.activation_cost *= weight * cost_of_input_error;
+      for (float& cost : option.column_costs) cost = static_cast<float>(double{cost} * weight * cost_of_error);
     }
   }
 }

@@ -68,8 +68,12 @@ class SensitivityAnalysis {
  private:
   /// Matrices that are rounded alone: one, or those of one role in all experts of a block.
   struct Probe {
-    std::vector<std::pair<std::size_t, std::size_t>> matrices;  ///< input and matrix in choices_
-    double error = 0;                                           ///< of their outputs
+    struct Matrix {
+      std::size_t input = 0;   ///< in choices_
+      std::size_t matrix = 0;  ///< of the input
+      double error = 0;        ///< of its outputs
+    };
+    std::vector<Matrix> matrices;
     double stream_error = 0;  ///< at the end of the block, relative to the stream's size
     double divergence = 0;
     double share_kept = 1;  ///< the share of it that remains after rounding everything
@@ -106,6 +110,9 @@ class SensitivityAnalysis {
   /// last block.
   void measure_head(WorkingBlock& front, WorkingBlock& back);
   void measure_divergences(WorkingBlock& front, WorkingBlock& back, BlockProbes& back_probes);
+  /// Returns what an error in a matrix's outputs counts, relative to one in a matrix of the same probe: of a range of
+  /// a vocabulary's rows by how often its tokens are predicted.
+  double weight_of_errors(const ModuleId& id) const;
   /// Turns the errors of a probe's matrices into divergences.
   void set_costs(const Probe& probe);
 
@@ -120,6 +127,7 @@ class SensitivityAnalysis {
   std::vector<Probe> probes_;             ///< those in front, of blocks, of the end
   std::vector<Group> groups_;
   std::vector<InputChoice> choices_;
+  std::vector<double> token_weights_;  ///< [vocabulary], from measure_divergences(): TokenWeights
   std::shared_ptr<const Hessian> tied_head_moments_;
 };
 

@@ -15,6 +15,7 @@ class BallastFormat : public ModelFormat {
   Recipe fitting(const Recipe& recipe) const override { return recipe; }
   std::vector<WeightFormat> candidates() const override { return formats::ballast_candidates(); }
   bool holds_draft_head() const override { return true; }
+  bool splits_vocabulary() const override { return true; }
   bool holds(const ModulePlan& module) const override;
   std::string describe(const ModulePlan& module) const override;
   std::uint64_t bytes(const ModulePlan& module) const override;

@@ -59,6 +59,9 @@ class ModelFormat {
   /// Returns whether matrices that read the same input must have one format, because readers of the files fuse them.
   virtual bool ties_formats() const { return false; }
 
+  /// Returns whether rows of a vocabulary's matrix may be stored as matrices of their own, in several formats.
+  virtual bool splits_vocabulary() const { return false; }
+
   /// Returns whether the experts of a layer have one format for each role, because they are in one tensor.
   virtual bool stacks_experts() const { return false; }
 

@@ -212,6 +212,50 @@ TEST_CASE("several matrices in one call, also with accumulation, give the same a
   }
 }
 
+TEST_CASE("joined ranges of rows give the bits of each alone, with bias and decoded, too") {
+  const RandomMatrix first({64, 96, 32, 0, 4, true, {5}, false});
+  const RandomMatrix second({50, 96, 32, 0, 5, true, {5}, false, CodebookId::kNl5});
+  const RandomMatrix third({33, 96, 32, 0, 8, true, {5}, true});
+  const std::vector<const RandomMatrix*> randoms = {&first, &second, &third};
+  constexpr std::size_t kRows = 64 + 50 + 33;
+  const std::vector<float> bias = random_floats(kRows, 7);
+  for (const std::size_t m : {1, 9, 70}) {
+    const std::vector<float> src = random_floats(m * 96, 2);
+    for_every_target([&] {
+      std::vector<QuantizedMatrix> ranges;
+      for (const RandomMatrix* random : randoms) ranges.emplace_back(random->view);
+      const QuantizedMatrix joined(std::move(ranges));
+      REQUIRE(joined.rows() == kRows);
+      REQUIRE(joined.cols() == 96);
+      const ActivationQuantization format = joined.activation_quantization(ActivationType::kInt8, true);
+      const std::vector<float> products = multiply(joined, src, m, format, bias.data());
+      const std::size_t stride = products.size() / m;
+      std::size_t before = 0;
+      std::size_t bytes = 0;
+      for (const RandomMatrix* random : randoms) {
+        const QuantizedMatrix alone(random->view);
+        const std::vector<float> expected = multiply(alone, src, m, format, bias.data() + before);
+        const std::size_t own_stride = expected.size() / m;
+        for (std::size_t i = 0; i < m; ++i) {
+          const auto begin = products.begin() + static_cast<std::ptrdiff_t>(i * stride + before);
+          const auto own = expected.begin() + static_cast<std::ptrdiff_t>(i * own_stride);
+          CHECK(std::equal(own, own + static_cast<std::ptrdiff_t>(alone.rows()), begin));
+        }
+        std::vector<float> decoded(96);
+        std::vector<float> own_decoded(96);
+        for (const std::size_t row : {std::size_t{0}, alone.rows() - 1}) {
+          joined.decode_row(before + row, decoded.data());
+          alone.decode_row(row, own_decoded.data());
+          CHECK(decoded == own_decoded);
+        }
+        before += alone.rows();
+        bytes += alone.bytes();
+      }
+      CHECK(joined.bytes() == bytes);
+    });
+  }
+}
+
 TEST_CASE("a matrix with a gate gives the activated product of the gate times its own, to the bit") {
   const std::size_t rows = 70;  // panels of every width, and a part of one
   for (const int gate_bits : {4, 8}) {

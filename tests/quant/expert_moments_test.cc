@@ -12,6 +12,7 @@
 #include "quant/measure/measure_inputs.h"
 #include "quant/quantize/gptq.h"
 #include "quant/search/output_error.h"
+#include "quant/write/ballast_format.h"
 #include "random_floats.h"
 #include "tiny_model.h"
 
@@ -85,7 +86,7 @@ struct MeasuredBlock {
     constexpr std::size_t kLength = 6;
     const ModelSpec& spec = source.spec();
     layer = spec.layers.size() - 1;
-    const WorkingBlockLoader loader(source, nullptr);
+    const WorkingBlockLoader loader(source, nullptr, {});
     block = loader.load(layer + 1, true);
     std::vector<int> ids(2 * kLength);
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 7 % 31);
@@ -150,7 +151,8 @@ TEST_CASE("values of experts and embeddings that are loaded on demand have passe
     Recipe recipe = recipe_for_scheme("f32");
     recipe.equalize = true;
     recipe.rotate = true;
-    const Preparation preparation(source, recipe);
+    const BallastFormat format(recipe);
+    const Preparation preparation(source, recipe, format);
     PreparedBlocks blocks(preparation);
     for (std::size_t i = 0; i < blocks.count(); ++i) {
       const WorkingBlock block = blocks.load(i, PreparedBlocks::Values::kAll);

@@ -45,7 +45,7 @@ TEST_CASE("the head's input is measured after the last block, and a tied embeddi
     const ModelSpec& spec = model.spec();
     std::vector<int> ids(kMeasuredSamples * kTokensOfSample);
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 7 % 31);
-    const WorkingBlockLoader loader(model.source(), nullptr);
+    const WorkingBlockLoader loader(model.source(), nullptr, {});
     samples::BlockRunner runner(spec, kTokensOfSample);
     const WorkingBlock front = loader.load(0, true);
     runner.embed(runnable_embedding(front, spec, run_with_int16), {ids, kTokensOfSample});

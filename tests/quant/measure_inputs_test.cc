@@ -39,7 +39,7 @@ TEST_CASE("before a linear that writes the stream, a token counts by the inverse
     const model::ModelSource source(test::golden_model(golden));
     const ModelSpec& spec = source.spec();
     const std::size_t layer = spec.layers.size() - 1;
-    const WorkingBlockLoader loader(source, nullptr);
+    const WorkingBlockLoader loader(source, nullptr, {});
     WorkingBlock block = loader.load(layer + 1, true);
     const model::BlockWeights weights = model::assemble_block(spec, layer, runnable_parts(block, spec, run_with_int16));
 
@@ -128,7 +128,7 @@ ExpectedDrift expected_drift(const ModelSpec& spec, const model::BlockWeights& w
 TEST_CASE("drift from the original is measured for the first inputs, and before down for the whole stream") {
   const model::ModelSource source(test::golden_model("llama3"));
   const ModelSpec& spec = source.spec();
-  const WorkingBlockLoader loader(source, nullptr);
+  const WorkingBlockLoader loader(source, nullptr, {});
   WorkingBlock block = loader.load(1, true);
   for (WorkingLinear& linear : block.linears) linear.format = {.bits = 4, .group_size = 32};
   const model::BlockWeights weights = model::assemble_block(spec, 0, runnable_parts(block, spec, run_with_int16));

@@ -24,7 +24,7 @@ TEST_CASE("samples run in F32 if the blocks have enough bits") {
   const Recipe w4 = test::fixed_recipe("w4a16");
   const Recipe w8 = test::fixed_recipe("w8a8");
   const BallastFormat format(w4);
-  const auto plan = [&](const Recipe& recipe) { return plan_model(Preparation(source, recipe)); };
+  const auto plan = [&](const Recipe& recipe) { return plan_model(Preparation(source, recipe, format)); };
   const auto precision = [&](const Recipe& recipe) { return sample_precision(recipe, plan(recipe), format); };
 
   CHECK(precision(w4) == SamplePrecision::kCoarse);

@@ -20,7 +20,9 @@ using files::TensorPlan;
 
 /// Returns the type of floats: that of the original's embedding, or of its scales.
 DType float_type_of(const model::ModelSource& source, const std::string& embedding) {
-  if (const auto rounded = source.quantized_tensor(model::Role::kEmbedding)) return rounded->view().scale_type;
+  if (const auto rounded = source.quantized_ranges(model::Role::kEmbedding); !rounded.empty()) {
+    return rounded.front()->view().scale_type;
+  }
   const DType type = source.checkpoint().tensor(embedding).dtype;
   if (type == DType::kF16 || type == DType::kBF16 || type == DType::kF32) return type;
   throw Error(source.checkpoint().path().string(), "its embedding is no float: convert from the original");
