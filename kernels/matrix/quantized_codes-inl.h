@@ -156,7 +156,7 @@ HWY_INLINE void load_pair(const std::uint8_t* HWY_RESTRICT codes, DotBytes& firs
   const DotByteTag du8;
   const std::size_t bytes = hn::Lanes(du8);
   if constexpr (kBits == 8) {
-    first = hn::LoadU(du8, codes + 4 * kPair * bytes);
+    first = hn::LoadU(du8, codes + std::size_t{4} * kPair * bytes);
     second = hn::LoadU(du8, codes + (4 * kPair + 2) * bytes);
   } else if constexpr (kBook == CodebookId::kUniform) {
     load_planes<kBits, 0, kPair>(codes, first, second);

@@ -107,7 +107,9 @@ struct BitPlane {
   constexpr int quads_of_byte() const { return 8 / count; }
   constexpr int mask() const { return (1 << count) - 1; }
   constexpr int shift(int quad) const { return quad % quads_of_byte() * count; }
-  constexpr std::size_t piece_of(int quad) const { return static_cast<std::size_t>(first + quad / quads_of_byte()); }
+  constexpr std::size_t piece_of(int quad) const {
+    return static_cast<std::size_t>(first) + static_cast<std::size_t>(quad / quads_of_byte());
+  }
 };
 
 /// Returns the plane of codes of `bits` bits that begins at bit `first`. The first plane has the largest power of two
