@@ -26,7 +26,7 @@ from transformers.utils import chat_template_utils
 # What ends an assistant's message. <|end|> ends one of several messages of a reply in gpt-oss's format.
 ENDS = re.compile(r"<\|im_end\|>|<\|eot_id\|>|<\|eom_id\|>|</s>|<\|END_OF_TURN_TOKEN\|>|<｜end▁of▁sentence｜>|\[e~\[|<seed:eos>|"
                   r"<\|end\|>(?!<\|start\|>)|<\|tool_response>|<turn\|>|<\|end_of_text\|>|<\|message_sep\|>|<SPECIAL_12>|"
-                  r"<\|assistant_end\|>|<sep>|<\|call\|>")
+                  r"<\|assistant_end\|>|<sep>|<\|call\|>|<\|role_end\|>|</assistant>|<end_of_sentence>")
 # Marks that may be special tokens: all text in angle or square brackets of this kind that the template contains.
 MARK = re.compile(r"<\|[^|<>\n{}'\" ]{1,40}\|?>|<[a-z_]{1,40}\|>|<｜[^｜\n]{1,40}｜>|</?[a-z_:]{4,24}>|\[/?[A-Z_]{3,20}\]|<\|\"\|>|<\|/?[a-z_]+\|>")
 WORDS = ("rain", "Paris", "naïve 東京", "a \"b\" 'c'", "x\ny", "</tool_call>", "{\"a\": [1}", "C:\\temp", "<b>&amp;</b>", "", "null",
