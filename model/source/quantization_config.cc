@@ -11,11 +11,11 @@ namespace ballast::model {
 std::vector<std::string> QuantizationConfig::modules_of(const std::string& matrix) const {
   if (tensors.contains(matrix)) return {matrix};
   std::vector<std::string> modules;
-  for (std::string range = formats::row_range_name(matrix, 0); tensors.contains(range);
-       range = formats::row_range_name(matrix, modules.size())) {
-    modules.push_back(range);
+  while (true) {
+    std::string range = formats::row_range_name(matrix, modules.size());
+    if (!tensors.contains(range)) return modules;
+    modules.push_back(std::move(range));
   }
-  return modules;
 }
 
 QuantizationConfig read_quantization(const files::JsonReader& reader) {

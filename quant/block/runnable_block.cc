@@ -134,8 +134,9 @@ model::Linear joined_rows(std::vector<model::Linear> ranges) {
   };
   if (std::ranges::all_of(ranges, is_quantized)) {
     std::vector<kernels::QuantizedMatrix> matrices;
-    for (model::Linear& range : ranges)
+    for (model::Linear& range : ranges) {
       matrices.push_back(std::get<kernels::QuantizedMatrix>(std::move(range.weights)));
+    }
     result.activations = ranges.front().activations;
     result.weights = kernels::QuantizedMatrix(std::move(matrices));
     return result;

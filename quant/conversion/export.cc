@@ -69,7 +69,7 @@ void check_exportable(const model::ModelSource& source, OutputFormat output_form
     throw Error(file, "is no model that ballast wrote: `ballast convert` takes it");
   }
   for (const model::Role role : {model::Role::kEmbedding, model::Role::kHead}) {
-    const std::size_t ranges = source.quantized_ranges(role).size();
+    const std::size_t ranges = source.quantization() ? source.quantization()->modules_of(source.name(role)).size() : 0;
     if (ranges <= 1) continue;
     throw Error(file, source.name(role) + " has " + std::to_string(ranges) +
                           " ranges of rows with formats of their own, which " +
