@@ -11,6 +11,7 @@ arguments JSON. Exits with 1 if anything differs. Needs transformers and jinja2.
 """
 
 import argparse
+import ast
 import collections
 import copy
 import json
@@ -21,21 +22,29 @@ import subprocess
 import sys
 
 import jinja2
+import jinja2.sandbox
 from transformers.utils import chat_template_utils
 
 # What ends an assistant's message. <|end|> ends one of several messages of a reply in gpt-oss's format.
 ENDS = re.compile(r"<\|im_end\|>|<\|eot_id\|>|<\|eom_id\|>|</s>|<\|END_OF_TURN_TOKEN\|>|<｜end▁of▁sentence｜>|\[e~\[|<seed:eos>|"
                   r"<\|end\|>(?!<\|start\|>)|<\|tool_response>|<turn\|>|<\|end_of_text\|>|<\|message_sep\|>|<SPECIAL_12>|"
-                  r"<\|assistant_end\|>|<sep>|<\|call\|>|<\|role_end\|>|</assistant>|<end_of_sentence>")
+                  r"<\|assistant_end\|>|<sep>|<\|call\|>|<\|role_end\|>|</assistant>|<end_of_sentence>|<｜hy_eos:opensource｜>")
 # Marks that may be special tokens: all text in angle or square brackets of this kind that the template contains.
-MARK = re.compile(r"<\|[^|<>\n{}'\" ]{1,40}\|?>|<[a-z_]{1,40}\|>|<｜[^｜\n]{1,40}｜>|</?[a-z_:]{4,24}>|\[/?[A-Z_]{3,20}\]|<\|\"\|>|<\|/?[a-z_]+\|>")
+MARK = re.compile(r"<\|[^|<>\n{}'\" ]{1,40}\|?>|<[a-z_]{1,40}\|>|<｜[^｜\n]{1,40}｜>|</?[a-z_:]{4,24}>|\[/?[A-Z_]{3,20}\]|<\|\"\|>|<\|/?[a-z_]+\|>|\]<\][a-z]+\[>\[")
 WORDS = ("rain", "Paris", "naïve 東京", "a \"b\" 'c'", "x\ny", "</tool_call>", "{\"a\": [1}", "C:\\temp", "<b>&amp;</b>", "", "null",
          "true", "12", "[1, 2]", "</parameter>", "f(x=1)", "tab\there", "emoji 😀", "%s {{ x }}", "<tool_call>", "```json\n{}\n```")
 
 
-def make_value(random_: random.Random, kind: str, depth: int = 0) -> object:
+PLAIN_WORDS = tuple(word for word in WORDS if "\\" not in word and "'" not in word)
+
+
+# Damaged replies to one prompt, one after the other: a new one costs more than its reply.
+FUZZED_IN_A_ROW = 50
+
+
+def make_value(random_: random.Random, kind: str, words: tuple, depth: int = 0) -> object:
     if kind == "string":
-        return "".join(random_.choice(WORDS) for _ in range(random_.randint(0, 3)))
+        return "".join(random_.choice(words) for _ in range(random_.randint(0, 3)))
     if kind == "integer":
         return random_.choice((0, -1, 7, 12345678901))
     if kind == "number":
@@ -43,7 +52,7 @@ def make_value(random_: random.Random, kind: str, depth: int = 0) -> object:
     if kind == "boolean":
         return random_.random() < 0.5
     kinds = ("string", "integer", "boolean", "number") if depth else ("string", "integer", "array", "object")
-    values = [make_value(random_, random_.choice(kinds), depth + 1) for _ in range(random_.randint(0, 3))]
+    values = [make_value(random_, random_.choice(kinds), words, depth + 1) for _ in range(random_.randint(0, 3))]
     return values if kind == "array" else {f"key_{i}": value for i, value in enumerate(values)}
 
 
@@ -59,24 +68,24 @@ def make_tools(random_: random.Random) -> list:
     return tools
 
 
-def make_call(random_: random.Random, tools: list, index: int) -> dict:
+def make_call(random_: random.Random, tools: list, index: int, words: tuple) -> dict:
     function = random_.choice(tools)["function"]
     properties = function["parameters"]["properties"]
     names = [name for name in properties if random_.random() < 0.8]
     return {"id": f"callid{index:03d}", "type": "function", "function": {
-        "name": function["name"], "arguments": {name: make_value(random_, properties[name]["type"]) for name in names}}}
+        "name": function["name"], "arguments": {name: make_value(random_, properties[name]["type"], words) for name in names}}}
 
 
-def make_conversation(random_: random.Random, most_calls: int, has_history: bool) -> tuple[list, list]:
+def make_conversation(random_: random.Random, most_calls: int, has_history: bool, words: tuple) -> tuple[list, list]:
     """Tools, and messages of which the last one is the reply."""
     tools = make_tools(random_)
     messages = [{"role": "user", "content": "What is it? ZQXUSER"}]
     if has_history and random_.random() < 0.3:
         messages[:0] = [{"role": "user", "content": "Before."},
-                        {"role": "assistant", "content": "", "tool_calls": [make_call(random_, tools, 0)]},
+                        {"role": "assistant", "content": "", "tool_calls": [make_call(random_, tools, 0, words)]},
                         {"role": "tool", "tool_call_id": "callid000", "name": "f", "content": "42"},
                         {"role": "assistant", "content": "It is 42."}]
-    calls = [make_call(random_, tools, i) for i in range(1, random_.randint(1, most_calls) + 1)]
+    calls = [make_call(random_, tools, i, words) for i in range(1, random_.randint(1, most_calls) + 1)]
     reply = {"role": "assistant", "content": random_.choice(("", "", "Sure.", "I will\nlook {\"at\": 1} it up:")), "tool_calls": calls}
     if random_.random() < 0.5:
         reply["reasoning_content"] = reply["thinking"] = random_.choice(("hm", "Let me see:\n\n1 < 2 {}"))
@@ -108,11 +117,24 @@ class Template:
     def __init__(self, path: pathlib.Path) -> None:
         self.name = path.stem
         self.source = path.read_text(encoding="utf-8")
-        self.template = chat_template_utils._compile_jinja_template(self.source)
+        self.template = self.compile()
         self.marks = sorted(set(MARK.findall(self.source)) - {"<s>", "</s>"})
         self.as_text = False
         self.most_calls = 3
         self.has_history = True  # a reply is written in the same way after earlier calls
+        self.words = WORDS
+        self.after: list = []  # messages after the reply, if the last one is written in another way
+
+    def compile(self) -> jinja2.Template:
+        """As transformers does, whose sandbox refuses templates that append to lists: those have a wider one."""
+        if ".append(" not in self.source:
+            return chat_template_utils._compile_jinja_template(self.source)
+        strict = chat_template_utils.ImmutableSandboxedEnvironment
+        chat_template_utils.ImmutableSandboxedEnvironment = jinja2.sandbox.SandboxedEnvironment
+        try:
+            return chat_template_utils._compile_jinja_template(self.source)
+        finally:
+            chat_template_utils.ImmutableSandboxedEnvironment = strict
 
     def render(self, messages: list, tools: list, prompt: bool) -> str:
         messages = with_text_arguments(messages) if self.as_text else copy.deepcopy(messages)
@@ -135,9 +157,29 @@ class Template:
                     continue
                 reply = text[text.rfind("ZQXUSER"):]
                 if reply.count("hay") == self.most_calls and "'needle'" not in reply and '\\"needle' not in reply:
+                    self.after = self.messages_after(tools, call)
                     self.has_history = self.writes_the_same_after_calls(tools, call)
+                    if not self.as_text and not self.escapes_strings(tools):
+                        self.words = PLAIN_WORDS
                     return ""
         return problem
+
+    def escapes_strings(self, tools: list) -> bool:
+        """Whether strings between single quotes, if the template writes such, can be told from what follows."""
+        call = {"id": "callid000", "type": "function", "function": {"name": "f", "arguments": {"needle": "h\\ay"}}}
+        return "='h\\ay'" not in self.render([{"role": "user", "content": "ZQXUSER"},
+                                             {"role": "assistant", "content": "", "tool_calls": [call]}], tools, False)
+
+    def messages_after(self, tools: list, call: dict) -> list:
+        """What must follow a reply so that it is written as one message: nothing, or the results of its calls."""
+        messages = [{"role": "user", "content": "ZQXUSER"}, {"role": "assistant", "content": "Sure.", "tool_calls": [call]}]
+        result = [{"role": "tool", "tool_call_id": "callid000", "name": "f", "content": "42"}]
+        try:
+            alone, followed = (ENDS.split(text[text.rfind("ZQXUSER"):].rpartition("Sure.")[2])[0] for text in (
+                self.render(messages, tools, False), self.render(messages + result, tools, False)))
+        except (jinja2.exceptions.TemplateError, TypeError):
+            return []
+        return result if "hay" in followed and "hay" not in alone else []
 
     def writes_the_same_after_calls(self, tools: list, call: dict) -> bool:
         before = [{"role": "user", "content": "Before."}, {"role": "assistant", "content": "", "tool_calls": [call]},
@@ -151,7 +193,7 @@ class Template:
 
     def split(self, messages: list, tools: list) -> tuple[str, str]:
         """The prompt, as far as the reply's message begins like it, and the reply."""
-        whole = self.render(messages, tools, False)
+        whole = self.render(messages + self.after, tools, False)
         prompt = self.render(messages[:-1], tools, True)
         at, in_prompt = whole.rfind("ZQXUSER"), prompt.rfind("ZQXUSER")
         begin, tail = whole[at:], prompt[in_prompt:]
@@ -169,6 +211,29 @@ class Template:
         return prompt[:in_prompt] + tail[:common], ENDS.split(begin[common:])[0]
 
 
+def is_written_alike(ours: object, theirs: object) -> bool:
+    """Whether two values are the same in elements, which have neither types nor null."""
+    if isinstance(theirs, dict):
+        members = {name: value for name, value in theirs.items() if value is not None}
+        if not members:
+            return ours in ({}, "")
+        return isinstance(ours, dict) and ours.keys() == members.keys() and all(
+            is_written_alike(ours[name], value) for name, value in members.items())
+    if isinstance(theirs, list):
+        if not theirs:
+            return ours in ([], "")
+        return isinstance(ours, list) and len(ours) == len(theirs) and all(map(is_written_alike, ours, theirs))
+    if not isinstance(theirs, str) or isinstance(ours, str):
+        return ours == theirs
+    for read in (json.loads, ast.literal_eval):
+        try:
+            if read(theirs.strip()) == ours:
+                return True
+        except (ValueError, SyntaxError):
+            pass
+    return False
+
+
 def differences(reply: dict, answer: dict, text: str) -> list[str]:
     """What is other in the parsed answer than in the message."""
     if "error" in answer:
@@ -180,7 +245,12 @@ def differences(reply: dict, answer: dict, text: str) -> list[str]:
         calls = [(name, json.loads(arguments)) for name, arguments in answer["calls"]]
     except ValueError:
         return ["arguments that are no JSON"]
-    if calls != [(call["function"]["name"], call["function"]["arguments"]) for call in reply["tool_calls"]]:
+    expected = [(call["function"]["name"], call["function"]["arguments"]) for call in reply["tool_calls"]]
+    is_same = calls == expected
+    if answer["format"] == "minimax-m3":
+        is_same = len(calls) == len(expected) and all(
+            ours[0] == theirs[0] and is_written_alike(ours[1], theirs[1]) for ours, theirs in zip(calls, expected))
+    if not is_same:
         wrong.append("calls")
     content = reply["content"] if reply["content"] in text else ""
     thinking = reply.get("thinking", "")
@@ -199,7 +269,7 @@ def check_template(template: Template, parser: Parser, count: int, seed: int) ->
     kept = []
     random_ = random.Random(seed)
     for _ in range(count):
-        tools, messages = make_conversation(random_, template.most_calls, template.has_history)
+        tools, messages = make_conversation(random_, template.most_calls, template.has_history, template.words)
         try:
             prompt, reply = template.split(messages, tools)
         except (jinja2.exceptions.TemplateError, TypeError):
@@ -230,15 +300,16 @@ def fuzz(requests: list[dict], parser: Parser, count: int, seed: int) -> int:
     """Damages replies. Returns how many give another result in pieces, or arguments that are no JSON objects."""
     random_ = random.Random(seed)
     wrong = 0
-    for _ in range(count):
-        request = dict(random_.choice(requests))
+    request: dict = {}
+    for i in range(count):
+        if i % FUZZED_IN_A_ROW == 0:
+            request = random_.choice(requests)
         text = request["reply"]
         for _ in range(random_.randint(1, 4)):
             at, to = sorted((random_.randint(0, len(text)), random_.randint(0, len(text))))
             piece = random_.choice((text[at:to][:20], random_.choice(WORDS), chr(random_.randint(1, 0x2FF)), ""))
             text = text[:at] + piece + text[random_.choice((at, at, at + 1, to)):]
-        request["reply"] = text
-        answer = parser.ask(request)
+        answer = parser.ask(request | {"reply": text} if i % FUZZED_IN_A_ROW == 0 else {"reply": text})
         try:
             holds = "error" not in answer and "differs" not in answer and all(
                 isinstance(json.loads(arguments), dict) for _, arguments in answer["calls"])
@@ -246,7 +317,7 @@ def fuzz(requests: list[dict], parser: Parser, count: int, seed: int) -> int:
             holds = False
         if not holds:
             wrong += 1
-            print(f"fuzz: {request['reply']!r}\n  {answer}", file=sys.stderr)
+            print(f"fuzz: {text!r}\n  {answer}", file=sys.stderr)
     return wrong
 
 

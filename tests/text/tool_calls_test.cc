@@ -262,6 +262,19 @@ const ToolCall kWeather = {"weather",
                            R"({"city": "a \"b\"\nc</x>", "days": 3, "options": {"k": [1, null, "z"]}, "exact": true})"};
 const ToolCall kNow = {"now", "{}"};
 
+/// Returns elements with MiniMax M3's mark for each "@".
+std::string in_minimax(const std::string& written) {
+  std::string marked;
+  for (const char c : written) {
+    if (c == '@') {
+      marked += "]<]minimax[>[";
+    } else {
+      marked += c;
+    }
+  }
+  return marked;
+}
+
 TEST_CASE("each format's calls, as its template writes them, with marks as special tokens and as text") {
   struct Case {
     std::string format;
@@ -334,6 +347,30 @@ TEST_CASE("each format's calls, as its template writes them, with marks as speci
        "\"z\"]}</arg_value>\n<arg_key>exact</arg_key>\n<arg_value>true</arg_value>\n</"
        "tool_call>\n<tool_call>now<tool_sep>"
        "\n</tool_call>\n</tool_calls>"},
+      {"hunyuan3-open",
+       {"<tool_calls:opensource>", "<tool_sep:opensource>"},
+       "<tool_calls:opensource>\n<tool_call:opensource>weather<tool_sep:opensource>\n"
+       "<arg_key:opensource>city</arg_key:opensource>\n<arg_value:opensource>a \"b\"\nc</x></arg_value:opensource>\n"
+       "<arg_key:opensource>days</arg_key:opensource>\n<arg_value:opensource>3</arg_value:opensource>\n"
+       "<arg_key:opensource>options</arg_key:opensource>\n<arg_value:opensource>{\"k\": [1, null, \"z\"]}"
+       "</arg_value:opensource>\n<arg_key:opensource>exact</arg_key:opensource>\n<arg_value:opensource>true"
+       "</arg_value:opensource>\n</tool_call:opensource>\n<tool_call:opensource>now<tool_sep:opensource>\n"
+       "</tool_call:opensource>\n</tool_calls:opensource>"},
+      {"minimax-m1",
+       {"<tool_calls>", "</tool_calls>"},
+       "<tool_calls>\n{\"name\": \"weather\", \"arguments\": " + object_text +
+           "}\n{\"name\": \"now\", \"arguments\": {}}\n</tool_calls>"},
+      {"minimax-m3",
+       {"]<]minimax[>[", "<tool_call>", "</tool_call>", "</invoke>"},
+       in_minimax("@<tool_call>\n@<invoke name=\"weather\">@<city>a \"b\"\nc</x>@</city>@<days>3@</days>"
+                  "@<options>@<k>@<item>1@</item>@<item>null@</item>@<item>z@</item>@</k>@</options>"
+                  "@<exact>true@</exact>@</invoke>\n@<invoke name=\"now\">@</invoke>\n@</tool_call>")},
+      {"minicpm",
+       {},
+       "<function name=\"weather\"><param name=\"city\"><![CDATA[a \"b\"\nc</x>]]></param><param "
+       "name=\"days\">3</param>"
+       "<param name=\"options\">{'k': [1, None, 'z']}</param><param name=\"exact\">True</param></function>\n"
+       "<function name=\"now\"></function>"},
       {"gemma",
        {"<|tool_call>", "<tool_call|>", "<|\"|>"},
        "<|tool_call>call:weather{city:<|\"|>a \"b\"\nc</x><|\"|>,days:3,options:{k:[1,None,<|\"|>z<|\"|>]},exact:true}"
@@ -414,6 +451,68 @@ TEST_CASE("a parameter's text may contain its closing mark, and is typed by the 
   CHECK(call("unknown", "12 h") == "12 h");
 }
 
+TEST_CASE("elements are typed by the schema, and are lists where it says so") {
+  const Replies replies("minimax-m3");
+  const auto arguments = [&](const std::string& elements) {
+    return replies.seen(in_minimax("@<tool_call>@<invoke name=\"weather\">" + elements + "@</invoke>@</tool_call>"));
+  };
+  const auto object = [&](const std::string& elements) {
+    const Seen seen = arguments(elements);
+    REQUIRE(seen.calls.size() == 1);
+    return nlohmann::json::parse(seen.calls.front().arguments);
+  };
+  CHECK(object("@<city>12@</city>") == nlohmann::json{{"city", "12"}});
+  CHECK(object("@<city>a <b> </city>@</city>") == nlohmann::json{{"city", "a <b> </city>"}});
+  CHECK(object("@<city>@</city>@<options>@</options>@<hours>@</hours>") ==
+        nlohmann::json{{"city", ""}, {"options", nlohmann::json::object()}, {"hours", nlohmann::json::array()}});
+  CHECK(object("@<hours>@<item>1@</item>@<item>@<item>2@</item>@</item>@</hours>") ==
+        nlohmann::json{{"hours", {1, {2}}}});
+  CHECK(object("@<options>@<item>x@</item>@</options>") == nlohmann::json{{"options", {{"item", "x"}}}});
+  CHECK(object("@<unit>null@</unit>") == nlohmann::json{{"unit", nullptr}});
+  for (const char* wrong : {"@<days>1@</hours>", "@<city>a@<b>c@</b>@</city>", "@<days>1@</days>@<days>2@</days>", "x",
+                            "@<hours>@<item>1@</item>@<other>2@</other>@</hours>", "@<>@</>",
+                            "@<options>a@<b>c@</b>@</options>", "@</days>"}) {
+    CAPTURE(wrong);
+    CHECK(arguments(wrong).calls.empty());
+  }
+  std::string deep;
+  for (int i = 0; i < 100; ++i) deep += "@<a>";
+  CHECK(arguments(deep).calls.empty());
+}
+
+TEST_CASE("a value that only begins like CDATA is text") {
+  const Replies replies("minicpm");
+  const auto call = [&](const std::string& name, const std::string& value) {
+    const Seen seen =
+        replies.seen("<function name=\"weather\"><param name=\"" + name + "\">" + value + "</param></function>");
+    REQUIRE(seen.calls.size() == 1);
+    return nlohmann::json::parse(seen.calls.front().arguments).at(name);
+  };
+  CHECK(call("city", "<![CDAT") == "<![CDAT");
+  CHECK(call("city", "<") == "<");
+  CHECK(call("city", "") == "");
+  CHECK(call("city", "<![CDATA[]]>") == "");
+  CHECK(call("city", "<![CDATA[</param></function>]]>") == "</param></function>");
+  CHECK(call("city", "<![CDATA[a]]>b]]>") == "a]]>b");
+  CHECK(call("unknown", "<![CDATA[12]]>") == "12");
+  CHECK(call("days", "12") == 12);
+}
+
+TEST_CASE("quotes within Python's strings that no template escapes are text") {
+  const Replies replies("lfm2");
+  const auto city = [&](const std::string& value) {
+    const Seen seen = replies.seen("<|tool_call_start|>[weather(city=" + value + ", days=3)]<|tool_call_end|>");
+    REQUIRE(seen.calls.size() == 1);
+    return nlohmann::json::parse(seen.calls.front().arguments).at("city");
+  };
+  CHECK(city("'it's raining'") == "it's raining");
+  CHECK(city("'a \"b\" 'c''") == "a \"b\" 'c'");
+  CHECK(city("\"say \"no\" to it\"") == "say \"no\" to it");
+  CHECK(city(R"('it\'s, yes')") == "it's, yes");
+  CHECK(city("'a' ") == "a");
+  CHECK(python_value("['a's', 'b']") == R"(["a's", "b"])");
+}
+
 TEST_CASE("types of arguments follow references and combinations of a schema") {
   const nlohmann::ordered_json schema = nlohmann::ordered_json::parse(R"({"properties": {
     "a": {"$ref": "#/$defs/word"}, "b": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "c": {"enum": ["x", 1]},
@@ -430,6 +529,20 @@ TEST_CASE("types of arguments follow references and combinations of a schema") {
   CHECK(argument_types(schema, "g").null);
   CHECK((argument_types(schema, "h").number && !argument_types(schema, "h").string));
   CHECK(argument_types(nullptr, "h").array);
+  const nlohmann::ordered_json deep = nlohmann::ordered_json::parse(R"({"properties": {
+    "list": {"anyOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#/$defs/node"}}]}},
+    "$defs": {"node": {"type": "object", "properties": {"word": {"type": "string"}, "next": {"$ref": "#/$defs/node"}}},
+              "loop": {"$ref": "#/$defs/loop"}}})");
+  const nlohmann::ordered_json* list = member_schema(deep, deep, "list");
+  REQUIRE(list != nullptr);
+  REQUIRE(schema_with(*list, deep, "items") != nullptr);
+  const nlohmann::ordered_json& node = (*schema_with(*list, deep, "items"))["items"];
+  REQUIRE(member_schema(node, deep, "next") != nullptr);
+  const nlohmann::ordered_json* word = member_schema(*member_schema(node, deep, "next"), deep, "word");
+  REQUIRE(word != nullptr);
+  CHECK(types_of(*word, deep).only_string());
+  CHECK(member_schema(node, deep, "other") == nullptr);
+  CHECK(schema_with(deep["$defs"]["loop"], deep, "items") == nullptr);
 }
 
 TEST_CASE("the format of calls is the one that the chat template writes") {
@@ -441,6 +554,12 @@ TEST_CASE("the format of calls is the one that the chat template writes") {
   CHECK(name("'<tool_call>\\n{\"name\": \"' <think>") == "hermes");
   CHECK(name("'<tool_call>\\n<function=' <think>") == "qwen3-coder");
   CHECK(name("'<tool_call>' '<arg_key>'") == "glm");
+  CHECK(name("<beginning_of_sentence>ai\n<tool_calls>") == "minimax-m1");
+  CHECK(name("<tool_calls>[") == "hunyuan");
+  CHECK(name("']<]minimax[>[' '<tool_call>'") == "minimax-m3");
+  CHECK(name("<tool_sep> <function name=\"f\"><param name=\"p\">") == "minicpm");
+  CHECK(name("<tool_sep>") == "hunyuan3");
+  CHECK(name("'<tool_sep{}>'.format(':opensource')") == "hunyuan3-open");
   CHECK(name("[TOOL_CALLS] [") == "mistral-list");
   CHECK(name("[TOOL_CALLS] [ARGS]") == "mistral");
   CHECK(name("<|python_tag|>") == "llama3");

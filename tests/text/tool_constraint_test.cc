@@ -85,6 +85,32 @@ TEST_CASE("parameters between marks follow the schema, the required ones first")
   CHECK(format.contains(R"({"type":"json_schema","json_schema":{"type":"integer"}})"));
 }
 
+TEST_CASE("elements follow the schema, those of members and items within others") {
+  const auto tokenizer = test::make_tiny_tokenizer();
+  const std::vector<OfferedTool> tools = read_tools(parse_tools(R"([{"name": "f", "parameters": {"type": "object",
+    "properties": {"a": {"type": "object", "properties": {"b": {"type": "integer"}}, "required": ["b"]},
+                   "list": {"type": "array", "items": {"$ref": "#/$defs/word"}}, "node": {"$ref": "#/$defs/node"}},
+    "required": ["list"], "$defs": {"word": {"type": "string"},
+      "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}}}}])"));
+  const ReplyFormat& format = find_reply_format(*tokenizer, "minimax-m3");
+  const std::string written = tool_constraint(format, *tokenizer, tools, {.kind = ChoiceKind::kRequired}).format.dump();
+  CHECK(written.contains("]<]minimax[>[<a>"));
+  CHECK(written.contains("]<]minimax[>[</b>"));
+  CHECK(written.contains(R"({"type":"json_schema","json_schema":{"type":"integer")"));
+  CHECK(written.contains("]<]minimax[>[<item>"));
+  CHECK(written.contains(R"({"type":"any_text","excludes":["]<]minimax[>[</item>"]})"));
+  CHECK(written.contains("]<]minimax[>[<next>"));
+  const std::string loose = tool_constraint(format, *tokenizer, tools, {}).format.dump();
+  CHECK_FALSE(loose.contains("]<]minimax[>[<a>"));
+  CHECK(loose.contains("]<]minimax[>[</invoke>"));
+}
+
+TEST_CASE("the next object of MiniMax M1's lines is written once") {
+  const std::string format = format_of("minimax-m1", {.kind = ChoiceKind::kRequired}).dump();
+  CHECK(format.contains(R"({"type":"const_string","value":"{\"name\": \"now\", \"arguments\": "})"));
+  CHECK_FALSE(format.contains(R"("value":"\n{")"));
+}
+
 TEST_CASE("an answer of a schema and calls are alternatives") {
   const ordered_json answer = {{"type", "json_schema"}, {"json_schema", {{"type", "array"}}}};
   const ordered_json format = format_of("hermes", {}, {}, answer);

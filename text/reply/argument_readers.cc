@@ -10,22 +10,8 @@ namespace ballast::text {
 namespace {
 
 constexpr std::string_view kArgumentSpace = " \t\r\n";
-
-std::string_view without_space(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(kArgumentSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kArgumentSpace) + 1 - begin);
-}
-
-/// Appends the name of an argument, after "{" or a comma. Returns false if the object has it already.
-bool begin_argument(std::string_view name, std::vector<std::string>& names, std::string& object) {
-  if (std::ranges::find(names, name) != names.end()) return false;
-  object += names.empty() ? "{" : ", ";
-  names.emplace_back(name);
-  object += json_string(name);
-  object += ": ";
-  return true;
-}
+constexpr std::string_view kCdata = "<![CDATA[";
+constexpr std::string_view kCdataEnd = "]]>";
 
 /// Returns the text of a JSON string; nullopt for other values.
 std::optional<std::string> string_of_json(const std::string& written) {
@@ -62,42 +48,69 @@ ParameterMarks::ParameterMarks(const ParameterSyntax& syntax, const Tokenizer& t
     are_strings.push_back(end.is_string);
   }
   for (const std::string_view following : {syntax.open, syntax.end}) {
-    value_ends.emplace_back(std::string(syntax.close) + '\n' + std::string(following), tokenizer);
+    const std::string end = std::string(syntax.close) + '\n' + std::string(following);
+    value_ends.emplace_back(end, tokenizer);
+    if (syntax.in_cdata) cdata_ends.emplace_back(std::string(kCdataEnd) + end, tokenizer);
   }
+  if (syntax.in_cdata) cdata.emplace_back(kCdata, tokenizer);
 }
 
 ParameterArguments::ParameterArguments(const ParameterMarks& marks, const OfferedTool* tool)
-    : marks_(&marks), tool_(tool), first_(marks.first), text_(marks.name_ends) {}
+    : marks_(&marks), tool_(tool), first_(marks.first), text_(marks.name_ends), cdata_(marks.cdata) {}
 
 ArgumentResult ParameterArguments::take(const Symbol& symbol, std::string& object) {
-  constexpr std::size_t kParameter = 0;  // of first and of value_ends; the other one is the end
-  std::optional<std::size_t> found;
   switch (state_) {
     case State::kFirst: {
       const CallMarkMatcher::Result result = first_.take(symbol);
       if (result == CallMarkMatcher::Result::kFailed) return ArgumentResult::kFailed;
-      if (result == CallMarkMatcher::Result::kMatched) found = first_.matched();
-      break;
+      return result == CallMarkMatcher::Result::kMatched ? go_on_after(first_.matched(), object)
+                                                         : ArgumentResult::kMore;
     }
     case State::kName: {
       if (const auto end = text_.take(symbol, name_)) begin_value(*end, object);
       const bool is_name = !name_.contains('\n') && !name_.contains('<');
       return is_name ? ArgumentResult::kMore : ArgumentResult::kFailed;
     }
-    case State::kValue: {
-      std::string text;
-      found = text_.take(symbol, text);
-      if (streams_) {
-        add_to_string(text, object);
-      } else {
-        value_ += text;
-      }
-      if (found && !end_value(object)) return ArgumentResult::kFailed;
-      break;
-    }
+    case State::kValueBegin:
+      return take_value_begin(symbol, object);
+    default:
+      return take_value(symbol, object);
+  }
+}
+
+ArgumentResult ParameterArguments::take_value_begin(const Symbol& symbol, std::string& object) {
+  held_.push_back(symbol);
+  const CallMarkMatcher::Result result = cdata_.take(symbol);
+  if (result == CallMarkMatcher::Result::kMore) return ArgumentResult::kMore;
+  state_ = State::kValue;
+  if (result == CallMarkMatcher::Result::kMatched) {
+    types_ = {.string = true};
+    text_ = CallTextReader(marks_->cdata_ends);
+    return ArgumentResult::kMore;
+  }
+  for (const Symbol& each : held_) {
+    const ArgumentResult taken = take_value(each, object);
+    if (taken != ArgumentResult::kMore) return taken;
+  }
+  return ArgumentResult::kMore;
+}
+
+ArgumentResult ParameterArguments::take_value(const Symbol& symbol, std::string& object) {
+  std::string text;
+  const std::optional<std::size_t> found = text_.take(symbol, text);
+  if (streams_) {
+    add_to_string(text, object);
+  } else {
+    value_ += text;
   }
   if (!found) return ArgumentResult::kMore;
-  if (*found == kParameter) {
+  return end_value(object) ? go_on_after(*found, object) : ArgumentResult::kFailed;
+}
+
+/// Goes on after the beginning of a parameter, or ends. `mark`: of first and of value_ends.
+ArgumentResult ParameterArguments::go_on_after(std::size_t mark, std::string& object) {
+  constexpr std::size_t kParameter = 0;  // the other one is the end
+  if (mark == kParameter) {
     state_ = State::kName;
     name_.clear();
     text_ = CallTextReader(marks_->name_ends);
@@ -108,7 +121,9 @@ ArgumentResult ParameterArguments::take(const Symbol& symbol, std::string& objec
 }
 
 void ParameterArguments::begin_value(std::size_t name_end, std::string& object) {
-  state_ = State::kValue;
+  state_ = marks_->cdata.empty() ? State::kValue : State::kValueBegin;
+  cdata_ = CallMarkMatcher(marks_->cdata);
+  held_.clear();
   text_ = CallTextReader(marks_->value_ends);
   value_.clear();
   types_ = argument_types(tool_ != nullptr ? tool_->parameters : nlohmann::ordered_json(), name_);
@@ -125,7 +140,7 @@ void ParameterArguments::begin_value(std::size_t name_end, std::string& object) 
   begins_ = true;
   holds_line_end_ = false;
   if (!streams_) return;
-  begin_argument(name_, names_, object);
+  append_member_name(name_, names_, object);
   object += '"';
 }
 
@@ -149,21 +164,18 @@ bool ParameterArguments::end_value(std::string& object) {
   std::string_view value = value_;
   if (marks_->own_lines && value.starts_with('\n')) value.remove_prefix(1);
   if (marks_->own_lines && value.ends_with('\n')) value.remove_suffix(1);
-  if (!begin_argument(name_, names_, object)) return false;
+  if (!append_member_name(name_, names_, object)) return false;
   object += typed_value(value, types_);
   return true;
 }
 
 ArgumentResult PythonArguments::take(const Symbol& symbol, std::string& object) {
+  if (may_be_closed_ && !symbol.is_space()) {
+    may_be_closed_ = false;
+    if (ends_python_string(symbol.text)) quote_ = 0;
+  }
   if (quote_ != 0) {
-    text_ += symbol.text;
-    if (escaped_) {
-      escaped_ = false;
-    } else if (symbol.is('\\')) {
-      escaped_ = true;
-    } else if (symbol.is(quote_)) {
-      quote_ = 0;
-    }
+    take_in_string(symbol);
     return ArgumentResult::kMore;
   }
   if (!symbol.is_byte()) return ArgumentResult::kFailed;
@@ -179,6 +191,18 @@ ArgumentResult PythonArguments::take(const Symbol& symbol, std::string& object) 
   return ArgumentResult::kMore;
 }
 
+void PythonArguments::take_in_string(const Symbol& symbol) {
+  text_ += symbol.text;
+  if (may_be_closed_) return;  // white space after a quote
+  if (escaped_) {
+    escaped_ = false;
+  } else if (symbol.is('\\')) {
+    escaped_ = true;
+  } else {
+    may_be_closed_ = symbol.is(quote_);
+  }
+}
+
 /// Handles the text of an argument: k=v, or nothing after the last comma.
 bool PythonArguments::end_argument(bool is_last, std::string& object) {
   const std::string text = std::exchange(text_, {});
@@ -191,7 +215,7 @@ bool PythonArguments::end_argument(bool is_last, std::string& object) {
   const std::string_view name = without_space(std::string_view(text).substr(0, equals));
   const std::optional<std::string> value = python_value(std::string_view(text).substr(equals + 1));
   if (name.empty() || name.find_first_of("\"'([{ \n") != std::string_view::npos || !value) return false;
-  if (!begin_argument(name, names_, object)) return false;
+  if (!append_member_name(name, names_, object)) return false;
   object += *value;
   if (is_last) object += '}';
   return true;
@@ -245,7 +269,7 @@ bool GemmaArguments::end_argument(bool is_last, std::string& object) {
     name = name.substr(1, name.size() - 2);
   }
   const std::optional<std::string> value = gemma_value(std::string_view(text).substr(colon + 1));
-  if (name.empty() || name.contains(kGemmaQuote) || !value || !begin_argument(name, names_, object)) return false;
+  if (name.empty() || name.contains(kGemmaQuote) || !value || !append_member_name(name, names_, object)) return false;
   object += *value;
   if (is_last) object += '}';
   return true;

@@ -9,14 +9,14 @@
 #include <variant>
 #include <vector>
 
+#include "text/reply/argument_result.h"
 #include "text/reply/call_marks.h"
 #include "text/reply/call_syntax.h"
+#include "text/reply/element_arguments.h"
 #include "text/reply/json_scanner.h"
 #include "text/reply/offered_tool.h"
 
 namespace ballast::text {
-
-enum class ArgumentResult { kMore, kDone, kFailed };
 
 /// A JSON object, which passes through.
 class JsonArguments {
@@ -37,6 +37,8 @@ struct ParameterMarks {
   CallMarks value_ends;                          ///< of the next parameter, and of the end
   std::vector<std::optional<bool>> are_strings;  ///< for each of name_ends
   bool own_lines = false;
+  CallMarks cdata;       ///< <![CDATA[, if values may begin with it
+  CallMarks cdata_ends;  ///< as value_ends, after such a beginning
 };
 
 /// Parameters between marks, whose values are text. A value ends where another parameter or the end follows, so that it
@@ -49,8 +51,11 @@ class ParameterArguments {
   ArgumentResult take(const Symbol& symbol, std::string& object);
 
  private:
-  enum class State { kFirst, kName, kValue };
+  enum class State { kFirst, kName, kValueBegin, kValue };
 
+  ArgumentResult take_value(const Symbol& symbol, std::string& object);
+  ArgumentResult take_value_begin(const Symbol& symbol, std::string& object);
+  ArgumentResult go_on_after(std::size_t mark, std::string& object);
   void begin_value(std::size_t name_end, std::string& object);
   void add_to_string(std::string_view text, std::string& object);
   bool end_value(std::string& object);
@@ -65,16 +70,20 @@ class ParameterArguments {
   std::vector<std::string> names_;
   JsonTypes types_{};
   bool streams_ = false;         ///< the value is a string, whose text is passed on at once
+  CallMarkMatcher cdata_;        ///< of a value's beginning
+  std::vector<Symbol> held_;     ///< of a value: possibly the beginning of <![CDATA[
   bool begins_ = false;          ///< no byte of the value has come
   bool holds_line_end_ = false;  ///< a line break, which may be the last one before the closing mark
 };
 
-/// Keyword arguments of Python up to the closing parenthesis.
+/// Keyword arguments of Python up to the closing parenthesis. Some templates do not escape strings: a quote ends one
+/// only before a comma, a colon or a closing bracket.
 class PythonArguments {
  public:
   ArgumentResult take(const Symbol& symbol, std::string& object);
 
  private:
+  void take_in_string(const Symbol& symbol);
   bool end_argument(bool is_last, std::string& object);
 
   std::string text_;  ///< of one argument
@@ -82,6 +91,7 @@ class PythonArguments {
   std::size_t depth_ = 0;
   char quote_ = 0;
   bool escaped_ = false;
+  bool may_be_closed_ = false;  ///< a quote and possibly white space have come
 };
 
 /// Gemma 4's members up to the closing brace.
@@ -104,7 +114,8 @@ class GemmaArguments {
   std::size_t depth_ = 0;
 };
 
-using ArgumentReader = std::variant<JsonArguments, ParameterArguments, PythonArguments, GemmaArguments>;
+using ArgumentReader =
+    std::variant<JsonArguments, ParameterArguments, ElementArguments, PythonArguments, GemmaArguments>;
 
 /// JSON with the name and the arguments of one call or, in a list, of several.
 class JsonCalls {

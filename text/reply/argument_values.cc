@@ -1,5 +1,6 @@
 #include "text/reply/argument_values.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
@@ -15,12 +16,6 @@ namespace {
 
 constexpr std::string_view kValueSpace = " \t\r\n";
 constexpr std::size_t kDeepestValue = 64;
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(kValueSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kValueSpace) + 1 - begin);
-}
 
 /// Returns whether a text is one JSON value, by the scanner, which takes a list.
 bool is_json(std::string_view text) {
@@ -69,7 +64,7 @@ class ValueReader {
   /// Returns the value as JSON if the text is one value.
   std::optional<std::string> whole() {
     std::string written;
-    if (!value(written) || !trimmed(rest_).empty()) return std::nullopt;
+    if (!value(written) || !without_space(rest_).empty()) return std::nullopt;
     return written;
   }
 
@@ -162,7 +157,7 @@ class PythonReader final : public ValueReader {
     if (rest_.empty() || (rest_.front() != '"' && rest_.front() != '\'')) return false;
     const char quote = rest_.front();
     rest_.remove_prefix(1);
-    while (!rest_.empty() && rest_.front() != quote) {
+    while (!rest_.empty() && !(rest_.front() == quote && ends_python_string(rest_.substr(1)))) {
       const char c = rest_.front();
       rest_.remove_prefix(1);
       if (c != '\\') {
@@ -237,7 +232,7 @@ class GemmaReader final : public ValueReader {
     if (rest_.starts_with(kGemmaQuote)) return quoted(written);
     const std::size_t size = rest_.find_first_of(":,{}[]\xFF");
     if (size == std::string_view::npos || size == 0) return false;
-    written += json_string(trimmed(rest_.substr(0, size)));
+    written += json_string(without_space(rest_.substr(0, size)));
     rest_.remove_prefix(size);
     return true;
   }
@@ -253,6 +248,17 @@ class GemmaReader final : public ValueReader {
 };
 
 }  // namespace
+
+bool ends_python_string(std::string_view following) {
+  const std::size_t next = following.find_first_not_of(kValueSpace);
+  return next == std::string_view::npos || std::string_view(",:)]}").contains(following[next]);
+}
+
+std::string_view without_space(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(kValueSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kValueSpace) + 1 - begin);
+}
 
 void append_escaped(std::string_view text, std::string& written) {
   constexpr std::string_view kHexadecimal = "0123456789abcdef";
@@ -284,13 +290,22 @@ std::string json_string(std::string_view text) {
   return written;
 }
 
+bool append_member_name(std::string_view name, std::vector<std::string>& names, std::string& object) {
+  if (std::ranges::find(names, name) != names.end()) return false;
+  object += names.empty() ? "{" : ", ";
+  names.emplace_back(name);
+  object += json_string(name);
+  object += ": ";
+  return true;
+}
+
 bool is_json_object(std::string_view text) {
-  text = trimmed(text);
+  text = without_space(text);
   return text.starts_with('{') && is_json(text);
 }
 
 std::string typed_value(std::string_view text, const JsonTypes& types) {
-  const std::string_view bare = trimmed(text);
+  const std::string_view bare = without_space(text);
   if (!bare.empty() && is_json(bare) && allows(types, bare)) return std::string(bare);
   if (!bare.empty() && !bare.starts_with('"') && !bare.starts_with('\'')) {
     const std::optional<std::string> written = python_value(bare);

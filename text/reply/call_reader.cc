@@ -34,7 +34,8 @@ TokenizedCallSyntax::TokenizedCallSyntax(const CallSyntax& call_syntax, const To
       between(existing_marks({syntax.next, syntax.close}, tokenizer)),
       next_is_first_between(!CallMark(syntax.next, tokenizer).empty()),
       gemma_quote(make_call_marks({R"(<|"|>)"}, tokenizer)),
-      parameters(syntax.parameters, tokenizer) {
+      parameters(syntax.parameters, tokenizer),
+      elements(syntax.elements, tokenizer) {
   if (!syntax.before_id.empty()) after_name_or_id.emplace_back(syntax.before_id, tokenizer);
 }
 
@@ -103,6 +104,9 @@ void CallReader::begin_arguments() {
   switch (syntax_->syntax.arguments) {
     case CallArguments::kParameters:
       arguments_.emplace(ParameterArguments(syntax_->parameters, find_tool(*tools_, name_)));
+      break;
+    case CallArguments::kElements:
+      arguments_.emplace(ElementArguments(syntax_->elements, find_tool(*tools_, name_)));
       break;
     case CallArguments::kPython:
       arguments_.emplace(PythonArguments());
@@ -216,7 +220,7 @@ CallReader::Result CallReader::take_mark(const Symbol& symbol, Output& output) {
       const bool goes_on = syntax_->next_is_first_between && matcher_.matched() == 0;
       if (!goes_on) return Result::kEnded;
       begin_call();
-      return Result::kMore;
+      return syntax_->syntax.next_is_call ? take(symbol, output) : Result::kMore;
     }
   }
 }

@@ -28,6 +28,7 @@ struct TokenizedCallSyntax {
   bool next_is_first_between = false;
   CallMarks gemma_quote;
   ParameterMarks parameters;
+  ElementMarks elements;
 };
 
 using OfferedTools = std::shared_ptr<const std::vector<OfferedTool>>;

@@ -12,9 +12,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr JsonTypes kAllTypes = {
-    .string = true, .number = true, .boolean = true, .null = true, .object = true, .array = true};
-
 // References of a schema to itself end here.
 constexpr std::size_t kDeepestSchema = 32;
 
@@ -93,6 +90,26 @@ JsonTypes types_of_schema(const ordered_json& schema, const ordered_json& root, 
   return types;
 }
 
+/// Returns the first schema that `fits`: this one, or one of those that it refers to or combines.
+template <typename Fits>
+const ordered_json* find_schema(const ordered_json& schema, const ordered_json& root, std::size_t depth,
+                                const Fits& fits) {
+  if (!schema.is_object() || depth == kDeepestSchema) return nullptr;
+  if (fits(schema)) return &schema;
+  for (const auto& [name, value] : schema.items()) {
+    if (name == "$ref") {
+      const ordered_json* target = referred(root, value);
+      if (target == nullptr) continue;
+      if (const ordered_json* found = find_schema(*target, root, depth + 1, fits)) return found;
+    }
+    if ((name != "anyOf" && name != "oneOf" && name != "allOf") || !value.is_array()) continue;
+    for (const ordered_json& each : value) {
+      if (const ordered_json* found = find_schema(each, root, depth + 1, fits)) return found;
+    }
+  }
+  return nullptr;
+}
+
 OfferedTool read_tool(const ordered_json& tool, const std::string& context) {
   if (!tool.is_object()) throw Error(context, "must be an object");
   const ordered_json& function = tool.contains("function") ? tool["function"] : tool;
@@ -137,15 +154,26 @@ const OfferedTool* find_tool(const std::vector<OfferedTool>& tools, std::string_
   return found == tools.end() ? nullptr : &*found;
 }
 
+JsonTypes types_of(const ordered_json& schema, const ordered_json& root) {
+  return types_of_schema(schema, root, 0);
+}
+
+const ordered_json* schema_with(const ordered_json& schema, const ordered_json& root, const std::string& keyword) {
+  return find_schema(schema, root, 0, [&](const ordered_json& each) { return each.contains(keyword); });
+}
+
+const ordered_json* member_schema(const ordered_json& schema, const ordered_json& root, const std::string& name) {
+  const ordered_json* object = find_schema(schema, root, 0, [&](const ordered_json& each) {
+    return each.contains("properties") && each["properties"].is_object() && each["properties"].contains(name);
+  });
+  if (object != nullptr) return &(*object)["properties"][name];
+  object = schema_with(schema, root, "additionalProperties");
+  return object == nullptr ? nullptr : &(*object)["additionalProperties"];
+}
+
 JsonTypes argument_types(const ordered_json& schema, const std::string& argument) {
-  if (!schema.is_object()) return kAllTypes;
-  if (const auto properties = schema.find("properties"); properties != schema.end() && properties->is_object()) {
-    if (const auto found = properties->find(argument); found != properties->end()) {
-      return types_of_schema(*found, schema, 0);
-    }
-  }
-  const auto others = schema.find("additionalProperties");
-  return others == schema.end() ? kAllTypes : types_of_schema(*others, schema, 0);
+  const ordered_json* found = member_schema(schema, schema, argument);
+  return found == nullptr ? kAllTypes : types_of(*found, schema);
 }
 
 }  // namespace ballast::text

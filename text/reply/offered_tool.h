@@ -38,6 +38,21 @@ struct JsonTypes {
   bool only_string() const { return string && !number && !boolean && !null && !object && !array; }
 };
 
+inline constexpr JsonTypes kAllTypes = {
+    .string = true, .number = true, .boolean = true, .null = true, .object = true, .array = true};
+
+/// Returns the types that a schema within `root` allows; all if it does not say.
+JsonTypes types_of(const nlohmann::ordered_json& schema, const nlohmann::ordered_json& root);
+
+/// Returns the schema that has a keyword: this one, which is within `root`, or the first of those that it refers to or
+/// combines. Null if none has it.
+const nlohmann::ordered_json* schema_with(const nlohmann::ordered_json& schema, const nlohmann::ordered_json& root,
+                                          const std::string& keyword);
+
+/// Returns the schema of an object's member, or null if the object's schema does not say.
+const nlohmann::ordered_json* member_schema(const nlohmann::ordered_json& schema, const nlohmann::ordered_json& root,
+                                            const std::string& name);
+
 /// Returns the types that the schema of a tool's arguments allows for one of them; all if it does not say.
 JsonTypes argument_types(const nlohmann::ordered_json& schema, const std::string& argument);
 

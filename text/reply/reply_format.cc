@@ -184,6 +184,46 @@ ReplyFormat minimax() {
                                     .end = "\n</invoke>"}}}};
 }
 
+/// MiniMax M1 and its kin: an object on each line.
+ReplyFormat minimax_m1() {
+  return {
+      .name = "minimax-m1",
+      .in_template = {{"<beginning_of_sentence>", "<tool_calls>"}},
+      .marks = leading_thinking(),
+      .calls = {
+          {.open = "<tool_calls>", .first = "\n", .next = "\n{", .next_is_call = true, .close = "\n</tool_calls>"}}};
+}
+
+/// MiniMax M3 closes its thinking also if it has not begun any.
+ReplyFormat minimax_m3() {
+  constexpr std::string_view kMark = "]<]minimax[>[";
+  return {.name = "minimax-m3",
+          .in_template = {{kMark}},
+          .marks = {{"<mm:think>", {kBegin}, kThinking}, {"</mm:think>", {kBegin, kThinking}, kAnswer}},
+          .calls = {{.open = kMark,
+                     .arguments = kElements,
+                     .first = "<tool_call>\n]<]minimax[>[<invoke name=\"",
+                     .next = "\n]<]minimax[>[<invoke name=\"",
+                     .close = "\n]<]minimax[>[</tool_call>",
+                     .after_name = {"\">"},
+                     .elements = {.mark = kMark, .end = "/invoke"}}}};
+}
+
+/// MiniCPM 5.
+ReplyFormat minicpm() {
+  return {.name = "minicpm",
+          .in_template = {{"<function name=\"", "<param name=\""}},
+          .marks = leading_thinking(),
+          .calls = {{.open = "<function name=\"",
+                     .arguments = kParameters,
+                     .after_name = {"\">"},
+                     .parameters = {.open = "\t<param name=\"",
+                                    .name_ends = {{"\">"}},
+                                    .close = "</param>",
+                                    .end = "\t</function>",
+                                    .in_cdata = true}}}};
+}
+
 constexpr std::string_view kGlmNameEnd = "</arg_key>\n<arg_value>";
 
 /// GLM 4.5 and later.
@@ -199,20 +239,23 @@ ReplyFormat glm() {
                                     .end = "\n</tool_call>"}}}};
 }
 
-ReplyFormat hunyuan3() {
-  return {.name = "hunyuan3",
-          .in_template = {{"<tool_sep>"}},
-          .marks = leading_thinking(),
-          .calls = {{.open = "<tool_calls>",
+/// Hunyuan 3. The open models' template writes a word into each mark.
+ReplyFormat hunyuan3(bool in_open_models) {
+  const auto mark = [&](std::string_view plain, std::string_view open) { return in_open_models ? open : plain; };
+  const std::string_view call = mark("\n<tool_call>", "\n<tool_call:opensource>");
+  return {.name = mark("hunyuan3", "hunyuan3-open"),
+          .in_template = {in_open_models ? TemplateTexts{"<tool_sep{}>", ":opensource"} : TemplateTexts{"<tool_sep>"}},
+          .marks = leading_thinking(mark("<think>", "<think:opensource>"), mark("</think>", "</think:opensource>")),
+          .calls = {{.open = mark("<tool_calls>", "<tool_calls:opensource>"),
                      .arguments = kParameters,
-                     .first = "\n<tool_call>",
-                     .next = "\n<tool_call>",
-                     .close = "\n</tool_calls>",
-                     .after_name = {"<tool_sep>"},
-                     .parameters = {.open = "\n<arg_key>",
-                                    .name_ends = {{kGlmNameEnd}},
-                                    .close = "</arg_value>",
-                                    .end = "\n</tool_call>"}}}};
+                     .first = call,
+                     .next = call,
+                     .close = mark("\n</tool_calls>", "\n</tool_calls:opensource>"),
+                     .after_name = {mark("<tool_sep>", "<tool_sep:opensource>")},
+                     .parameters = {.open = mark("\n<arg_key>", "\n<arg_key:opensource>"),
+                                    .name_ends = {{mark(kGlmNameEnd, "</arg_key:opensource>\n<arg_value:opensource>")}},
+                                    .close = mark("</arg_value>", "</arg_value:opensource>"),
+                                    .end = mark("\n</tool_call>", "\n</tool_call:opensource>")}}}};
 }
 
 /// Kimi K2. Its thinking models call tools without a mark at the end of their thinking.
@@ -348,8 +391,12 @@ const std::vector<ReplyFormat>& reply_formats() {
                       "\n</｜DSML｜function_calls>"),
         deepseek_dsml("deepseek-v4", {"｜DSML｜"}, "<｜DSML｜tool_calls>", "\n</｜DSML｜tool_calls>"),
         minimax(),
+        minimax_m1(),
+        minimax_m3(),
+        minicpm(),
         seed(),
-        hunyuan3(),
+        hunyuan3(false),
+        hunyuan3(true),
         glm(),
         qwen3_coder(),
         lfm2(),

@@ -19,6 +19,9 @@ using Nodes = std::vector<ordered_json>;
 // alternatives grow with the square.
 constexpr std::size_t kMostOptionalFirst = 24;
 
+// Elements within more others than these are any text.
+constexpr std::size_t kDeepestConstrained = 8;
+
 ordered_json sequence(Nodes elements) {
   if (elements.size() == 1) return std::move(elements.front());
   return {{"type", "sequence"}, {"elements", std::move(elements)}};
@@ -159,7 +162,8 @@ class ConstraintWriter {
     if (is_list()) nodes.push_back(constant("["));
     nodes.push_back(one);
     if (choice_.parallel && repeats_in_section()) {
-      const Nodes separator = is_list() ? Nodes{constant(", ")} : text(syntax_.next);
+      const std::string_view next = syntax_.next.substr(0, syntax_.next.size() - (syntax_.next_is_call ? 1 : 0));
+      const Nodes separator = is_list() ? Nodes{constant(", ")} : text(next);
       nodes.push_back(any_number_of(sequence(separator + Nodes{one})));
     }
     if (is_list()) nodes.push_back(constant("]"));
@@ -190,6 +194,11 @@ class ConstraintWriter {
         if (!follows_schema(tool)) return text_up_to(end);
         return properties(tool, "", text_up_to(end)) + (has_properties(tool) ? text(end) : Nodes());
       }
+      case CallArguments::kElements: {
+        const std::string end = tag(syntax_.elements.end);
+        if (!follows_schema(tool) || !has_properties(tool)) return text_up_to(end);
+        return members(tool.parameters, tool.parameters, 0) + text(end);
+      }
       case CallArguments::kPython:
         return properties(tool, ", ", {expression("[^()]*")}) + Nodes{constant(")")};
       case CallArguments::kGemma:
@@ -197,6 +206,11 @@ class ConstraintWriter {
       default:
         return {schema_node(schema_of(tool))};
     }
+  }
+
+  static bool is_required(const ordered_json& schema, const std::string& name) {
+    if (!schema.contains("required") || !schema["required"].is_array()) return false;
+    return std::ranges::find(schema["required"], ordered_json(name)) != schema["required"].end();
   }
 
   static bool has_properties(const OfferedTool& tool) {
@@ -208,14 +222,10 @@ class ConstraintWriter {
   Nodes properties(const OfferedTool& tool, std::string_view separator, Nodes other) const {
     if (!has_properties(tool)) return other;
     const ordered_json& schema = tool.parameters;
-    const auto is_required = [&](const std::string& name) {
-      if (!schema.contains("required") || !schema["required"].is_array()) return false;
-      return std::ranges::find(schema["required"], ordered_json(name)) != schema["required"].end();
-    };
     Nodes required;
     Nodes optional;
     for (const auto& [name, value] : schema["properties"].items()) {
-      (is_required(name) ? required : optional).push_back(sequence(property(schema, name, value)));
+      (is_required(schema, name) ? required : optional).push_back(sequence(property(schema, name, value)));
     }
     const auto after = [&](ordered_json node) {
       return separator.empty() ? node : sequence({constant(separator), std::move(node)});
@@ -237,9 +247,7 @@ class ConstraintWriter {
   }
 
   Nodes property(const ordered_json& root, const std::string& name, ordered_json schema) const {
-    for (const char* definitions : {"$defs", "definitions"}) {
-      if (schema.is_object() && root.contains(definitions)) schema[definitions] = root[definitions];
-    }
+    schema = with_definitions(std::move(schema), root);
     const JsonTypes types = argument_types(root, name);
     if (syntax_.arguments == CallArguments::kPython) return {constant(name + "="), schema_node(std::move(schema))};
     if (syntax_.arguments == CallArguments::kGemma) {
@@ -260,6 +268,47 @@ class ConstraintWriter {
     if (marks.own_lines) nodes.push_back(constant(line));
     if (is_text) return std::move(nodes) + string_value(schema, close);
     return std::move(nodes) + Nodes{schema_node(std::move(schema))} + text(close);
+  }
+
+  /// Returns a part of a schema with the definitions that it may refer to.
+  static ordered_json with_definitions(ordered_json schema, const ordered_json& root) {
+    for (const char* definitions : {"$defs", "definitions"}) {
+      if (schema.is_object() && root.contains(definitions)) schema[definitions] = root[definitions];
+    }
+    return schema;
+  }
+
+  std::string tag(std::string_view name) const { return files::concat(syntax_.elements.mark, "<", name, ">"); }
+
+  /// Returns the elements of an object's members, in the schema's order.
+  Nodes members(const ordered_json& schema, const ordered_json& root, std::size_t depth) const {
+    Nodes nodes;
+    for (const auto& [name, value] : schema["properties"].items()) {
+      ordered_json member = sequence(text(tag(name)) + element_value(value, root, name, depth));
+      nodes.push_back(is_required(schema, name) ? std::move(member) : maybe(std::move(member)));
+    }
+    return nodes;
+  }
+
+  /// Returns what follows an element's opening tag, with the closing one.
+  Nodes element_value(const ordered_json& schema, const ordered_json& root, const std::string& name,
+                      std::size_t depth) const {
+    const std::string end = tag("/" + name);
+    const JsonTypes types = types_of(schema, root);
+    if (types.string) return string_value(schema, end);
+    const bool may_be_deeper = depth < kDeepestConstrained;
+    if (const ordered_json* list = schema_with(schema, root, "items");
+        list != nullptr && types.array && may_be_deeper) {
+      const std::string item(syntax_.elements.item);
+      const Nodes value = element_value((*list)["items"], root, item, depth + 1);
+      return Nodes{any_number_of(sequence(text(tag(item)) + value))} + text(end);
+    }
+    if (const ordered_json* object = schema_with(schema, root, "properties");
+        object != nullptr && (*object)["properties"].is_object() && types.object && may_be_deeper) {
+      return members(*object, root, depth + 1) + text(end);
+    }
+    if (types.object || types.array) return text_up_to(end);
+    return Nodes{schema_node(with_definitions(schema, root))} + text(end);
   }
 
   /// Returns a string without quotes and what ends it.

@@ -3,15 +3,18 @@
 // {"template": .., "special": [texts of special tokens], "tools": [..], "messages": [..], "variables": {..}} is
 // answered with {"prompt": what the template writes}, and with "prompt" and "reply" in place of "messages" with
 // {"format": .., "thinking": .., "answer": .., "calls": [[name, arguments], ..]}, or {"error": ..}. The reply is parsed
-// as a whole and in pieces of 1 to 7 tokens: "differs" is the first size whose result is another one.
+// as a whole and in pieces of 1 to 7 tokens: "differs" is the first size whose result is another one. A line with
+// "reply" alone is another reply to the prompt before.
 #include <cstddef>
 #include <exception>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "../tiny_tokenizer.h"
+#include "ballast/error.h"
 #include "text/chat/chat_prompt.h"
 #include "text/reply/offered_tool.h"
 #include "text/reply/reply_parser.h"
@@ -78,38 +81,53 @@ ordered_json seen(const std::vector<ReplyPart>& parts) {
   return {{"thinking", thinking}, {"answer", answer}, {"calls", calls}};
 }
 
-ordered_json answer(const ordered_json& request) {
-  const auto tokenizer = tokenizer_for(request);
-  if (request.contains("messages")) {
-    text::Conversation conversation;
-    conversation.messages = request["messages"];
-    conversation.tools = request["tools"];
-    conversation.arguments = request.value("variables", ordered_json::object());
-    conversation.add_generation_prompt = request.value("add_generation_prompt", true);
-    return {{"prompt", text::apply_chat_template(*tokenizer, conversation).text}};
+/// Parses replies to one prompt.
+class Replies {
+ public:
+  explicit Replies(const ordered_json& request)
+      : tokenizer_(tokenizer_for(request)),
+        parser_(text::make_reply_parser(*tokenizer_, {.text = request["prompt"].get<std::string>(), .from_user = {}},
+                                        request.value("format", "auto"), text::read_tools(request["tools"]))) {}
+
+  ordered_json answer(const std::string& reply) const {
+    const std::vector<int> ids = tokenizer_->encode(reply);
+    const std::vector<ReplyPart> whole = parse(parser_, *tokenizer_, ids, ids.size() + 1);
+    ordered_json result = seen(whole);
+    result["format"] = parser_.format().name;
+    for (std::size_t size = 1; size <= 7; ++size) {
+      if (parse(parser_, *tokenizer_, ids, size) == whole) continue;
+      result["differs"] = size;
+      break;
+    }
+    return result;
   }
-  const text::ChatPrompt prompt = {.text = request["prompt"].get<std::string>(), .from_user = {}};
-  const text::ReplyParser parser =
-      text::make_reply_parser(*tokenizer, prompt, request.value("format", "auto"), text::read_tools(request["tools"]));
-  const std::vector<int> ids = tokenizer->encode(request["reply"].get<std::string>());
-  const std::vector<ReplyPart> whole = parse(parser, *tokenizer, ids, ids.size() + 1);
-  ordered_json result = seen(whole);
-  result["format"] = parser.format().name;
-  for (std::size_t size = 1; size <= 7; ++size) {
-    if (parse(parser, *tokenizer, ids, size) == whole) continue;
-    result["differs"] = size;
-    break;
-  }
-  return result;
+
+ private:
+  std::unique_ptr<text::Tokenizer> tokenizer_;
+  text::ReplyParser parser_;
+};
+
+ordered_json render(const ordered_json& request) {
+  text::Conversation conversation;
+  conversation.messages = request["messages"];
+  conversation.tools = request["tools"];
+  conversation.arguments = request.value("variables", ordered_json::object());
+  conversation.add_generation_prompt = request.value("add_generation_prompt", true);
+  return {{"prompt", text::apply_chat_template(*tokenizer_for(request), conversation).text}};
 }
 
 }  // namespace
 
 int main() {
+  std::optional<Replies> replies;
   for (std::string line; std::getline(std::cin, line);) {
     ordered_json result;
     try {
-      result = answer(ordered_json::parse(line));
+      const ordered_json request = ordered_json::parse(line);
+      if (request.contains("prompt")) replies.emplace(request);
+      const bool is_reply = request.contains("reply");
+      if (is_reply && !replies) throw ballast::Error("reply", "comes before a prompt");
+      result = is_reply ? replies->answer(request["reply"].get<std::string>()) : render(request);
     } catch (const std::exception& error) {
       result = {{"error", error.what()}};
     }
