@@ -26,10 +26,12 @@ void DraftHead::project(std::size_t rows, DraftHeadWorkspace& workspace) const {
   embedding_norm_.apply(workspace.embedded.data(), rows, workspace.embedded.data());
   hidden_norm_.apply(workspace.hidden.data(), rows, workspace.hidden.data());
   workspace.inputs.resize(2 * rows * size);
+  const auto& first = spec_.draft_reads_hidden_first ? workspace.hidden : workspace.embedded;
+  const auto& second = spec_.draft_reads_hidden_first ? workspace.embedded : workspace.hidden;
   for (std::size_t row = 0; row < rows; ++row) {
     float* input = workspace.inputs.data() + 2 * row * size;
-    std::copy_n(workspace.embedded.data() + row * size, size, input);
-    std::copy_n(workspace.hidden.data() + row * size, size, input + size);
+    std::copy_n(first.data() + row * size, size, input);
+    std::copy_n(second.data() + row * size, size, input + size);
   }
   const LinearOutput output[] = {{&projection_, workspace.hidden.data(), size}};
   apply(output, LinearRows(workspace.inputs.data(), 2 * size), StepRows::outside(rows),

@@ -187,7 +187,9 @@ FAMILIES = {
         rope_parameters=dict(
             sliding_attention=dict(rope_type="default", rope_theta=300.0),
             full_attention=dict(rope_type="proportional", rope_theta=5000.0, partial_rotary_factor=0.5)))),
+    "mimo": ("Qwen2", "ForCausalLM", dict(SIZES, use_sliding_window=False)),
 }
+MODEL_TYPES = {"mimo": ("mimo", "MiMoForCausalLM")}  # of families that transformers does not have, and that are like another one
 CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not that of the whole model
 WHOLE_EXPERTS = ("mixtral",)  # all experts of a layer in one tensor, as newer checkpoints have them
 FIRST_TOKEN, MASSIVE_CHANNEL = 1, 3
@@ -244,6 +246,11 @@ def write_family(name: str, output: pathlib.Path, seed: int) -> None:
         write_gguf(model, output / f"{name}.gguf", lambda name, tensor: BF16 if tensor.ndim >= 2 else F32)
     model.to(torch.bfloat16).save_pretrained(path, save_original_format=name not in WHOLE_EXPERTS)
     (path / "generation_config.json").unlink(missing_ok=True)
+    if name in MODEL_TYPES:
+        written = json.loads((path / "config.json").read_text())
+        written["model_type"], architecture = MODEL_TYPES[name]
+        written["architectures"] = [architecture]
+        (path / "config.json").write_text(json.dumps(written, indent=2) + "\n")
     save_file({"input_ids": ids, "logits": logits.contiguous()}, path / "expected.safetensors")
     for file in path.iterdir():
         file.chmod(0o644)

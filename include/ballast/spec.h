@@ -356,6 +356,7 @@ struct ModelSpec {
   std::optional<Activation> head_transform;  ///< a linear, this activation and a norm before the head
   bool has_head = true;                      ///< false: the model returns hidden values; there are no logits
   bool draft_head = false;                   ///< the last layer is a draft head's: model::ModelSource::draft_head()
+  bool draft_reads_hidden_first = false;  ///< the draft head's projection reads the embedding after the model's output
   std::optional<TextVectorSpec> text_vectors{};
 
   std::vector<int> stop_tokens;  ///< ids that end a generation

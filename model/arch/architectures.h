@@ -90,7 +90,8 @@
   ADD(kMistral4)                   \
   ADD(kLlama4Text)                 \
   ADD(kLlama4)                     \
-  ADD(kModernBert)
+  ADD(kModernBert)                 \
+  ADD(kMimo)
 
 namespace ballast::model {
 

@@ -24,7 +24,7 @@ enum class Role : std::uint16_t {
   kDraftEmbeddingNorm,  ///< of a token's embedding, which the draft head reads
   kDraftModelNorm,      ///< the original model's last norm, of the last block's output for the token before
   kDraftHiddenNorm,     ///< of the result
-  kDraftProjection,     ///< reads both, the embedding first, and writes the input of the draft head's block
+  kDraftProjection,     ///< reads both and writes the input of the draft head's block
   kDraftNorm,           ///< of that block's output
 
   kAttentionNorm,  ///< before the block's first half, for any mixer

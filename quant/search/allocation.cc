@@ -243,6 +243,36 @@ std::vector<std::size_t> efficient_options(const MatrixChoice& matrix) {
   return efficient;
 }
 
+/// An input of which one matrix can only have one format. The others have the same group size then.
+class FixedMatrix {
+ public:
+  FixedMatrix(const InputChoice& input, std::size_t matrix, std::size_t option) : input_(input) {
+    const std::size_t group_size = input.matrices[matrix].options[option].format.group_size;
+    for (std::size_t m = 0; m < input.matrices.size(); ++m) {
+      const std::vector<FormatOption>& all = input.matrices[m].options;
+      std::vector<FormatOption>& left = input_.matrices[m].options;
+      left.clear();
+      kept_.emplace_back();
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if (m == matrix ? i != option : all[i].format.group_size != group_size) continue;
+        left.push_back(all[i]);
+        kept_.back().push_back(i);
+      }
+    }
+  }
+
+  const InputChoice& input() const { return input_; }
+
+  /// Turns the options of a choice for input() into those of the original input.
+  void restore(Choice& choice) const {
+    for (std::size_t m = 0; m < kept_.size(); ++m) choice.options[m] = kept_[m][choice.options[m]];
+  }
+
+ private:
+  InputChoice input_;
+  std::vector<std::vector<std::size_t>> kept_;  ///< [matrices]: the options that are left
+};
+
 /// Finds better formats for matrices that take much of the budget alone, like an embedding. At one price per byte such
 /// a matrix takes a step that does not fit, or leaves it, and then the rest of the budget is spent badly. Here it takes
 /// the next format up or down, and a price is found for the others.
@@ -253,9 +283,12 @@ class LargeMatrices {
 
   void improve() {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (!is_large(*inputs_[i])) continue;
-      while (take_step(i, 1)) continue;
-      while (take_step(i, -1)) continue;
+      if (inputs_[i]->tied && inputs_[i]->matrices.size() > 1) continue;
+      for (std::size_t m = 0; m < inputs_[i]->matrices.size(); ++m) {
+        if (!is_large(inputs_[i]->matrices[m])) continue;
+        while (take_step(i, m, 1)) continue;
+        while (take_step(i, m, -1)) continue;
+      }
     }
   }
 
@@ -265,43 +298,34 @@ class LargeMatrices {
   static constexpr double kPriceFactor = 1e3;  ///< the other matrices' price changes by less
   static constexpr int kPriceSteps = 24;
 
-  bool is_large(const InputChoice& input) const {
-    if (input.matrices.size() > 1) return false;
-    const auto [least, most] = std::ranges::minmax_element(input.matrices.front().options, {}, &FormatOption::bytes);
+  bool is_large(const MatrixChoice& matrix) const {
+    const auto [least, most] = std::ranges::minmax_element(matrix.options, {}, &FormatOption::bytes);
     return static_cast<double>(most->bytes - least->bytes) > kLargeShare * static_cast<double>(budget_);
   }
 
-  /// Changes the input's matrix to the next efficient format if that has a smaller cost with the best formats of all
-  /// others. Returns whether it has.
-  bool take_step(std::size_t large, std::ptrdiff_t direction) {
-    const MatrixChoice& matrix = inputs_[large]->matrices.front();
+  /// Changes one matrix of an input to its next efficient format if that has a smaller cost with the best formats of
+  /// all others. Returns whether it has.
+  bool take_step(std::size_t input, std::size_t large, std::ptrdiff_t direction) {
+    const MatrixChoice& matrix = inputs_[input]->matrices[large];
     const std::vector<std::size_t> options = efficient_options(matrix);
-    const std::uint64_t bytes = matrix.options[best_.solution.choices[large].options.front()].bytes;
+    const std::uint64_t bytes = matrix.options[best_.solution.choices[input].options[large]].bytes;
     // The first option that has more bytes than now, or as many; the one before it has fewer.
     const auto above =
         std::ranges::upper_bound(options, bytes, {}, [&](std::size_t i) { return matrix.options[i].bytes; });
     const auto not_below =
         std::ranges::lower_bound(options, bytes, {}, [&](std::size_t i) { return matrix.options[i].bytes; });
     if (direction > 0 ? above == options.end() : not_below == options.begin()) return false;
-    const std::size_t option = direction > 0 ? *above : *std::prev(not_below);
+    const FixedMatrix fixed(*inputs_[input], large, direction > 0 ? *above : *std::prev(not_below));
 
-    InputChoice fixed = {.cols = inputs_[large]->cols,
-                         .matrices = {{.id = matrix.id,
-                                       .name = matrix.name,
-                                       .rows = matrix.rows,
-                                       .options = {matrix.options[option]},
-                                       .column_bytes = matrix.column_bytes,
-                                       .outlier_gains = matrix.outlier_gains}},
-                         .most_outliers = inputs_[large]->most_outliers};
     InputPointers inputs = inputs_;
-    inputs[large] = &fixed;
+    inputs[input] = &fixed.input();
     const PriceRange range = {
         .low = best_.lambda / kPriceFactor, .high = best_.lambda * kPriceFactor, .steps = kPriceSteps};
     Solution at_high = solve(inputs, range.high);
     if (at_high.bytes > budget_) return false;
     PricedSolution found = find_price(inputs, budget_, range, std::move(at_high));
     if (!(found.cost < best_.cost)) return false;
-    found.solution.choices[large].options.front() = option;
+    fixed.restore(found.solution.choices[input]);
     best_ = std::move(found);
     return true;
   }

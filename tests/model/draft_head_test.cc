@@ -66,7 +66,7 @@ std::vector<float> naive_inputs(const TinyModel& model, const DraftHeadNames& na
                                           values(names.embedding_norm), offset, epsilon);
     const std::vector<double> output = rms_norm(row(hidden, i), values("model.norm"), offset, epsilon);
     const std::vector<double> other = rms_norm(output, values(names.hidden_norm), offset, epsilon);
-    joined.insert(joined.end(), other.begin(), other.end());
+    joined.insert(names.reads_hidden_first ? joined.begin() : joined.end(), other.begin(), other.end());
     for (std::size_t r = 0; r < size; ++r) {
       double sum = 0;
       for (std::size_t c = 0; c < 2 * size; ++c) sum += double{projection[r * 2 * size + c]} * joined[c];

@@ -213,6 +213,37 @@ TEST_CASE("a large matrix has the format with which all others together cost lea
   }
 }
 
+TEST_CASE("each large matrix of an input has the format with which all others together cost least") {
+  constexpr ModuleId kRange = {.role = Role::kEmbedding, .layer = 0, .expert = 1};
+  std::vector<InputChoice> inputs;
+  inputs.push_back({.cols = 64, .matrices = {matrix(kEmbedding, 600, 64, 0.9), matrix(kRange, 800, 64, 0.3)}});
+  for (std::size_t layer = 0; layer < 40; ++layer) {
+    const ModuleId id = {.role = Role::kDown, .layer = layer};
+    inputs.push_back({.cols = 64, .matrices = {matrix(id, 64, 64, 1 + 0.07 * static_cast<double>(layer))}});
+  }
+  for (std::uint64_t budget = 150'000; budget <= 220'000; budget += 5'000) {
+    CAPTURE(budget);
+    const Allocation allocation = allocate(inputs, budget);
+    CHECK(allocation.bytes <= budget);
+    CHECK(allocation.find(kEmbedding)->format.group_size == allocation.find(kRange)->format.group_size);
+    double best = std::numeric_limits<double>::infinity();
+    for (const FormatOption& first : inputs.front().matrices[0].options) {
+      for (const FormatOption& second : inputs.front().matrices[1].options) {
+        if (first.format.group_size != second.format.group_size) continue;
+        std::vector<InputChoice> fixed = inputs;
+        fixed.front().matrices[0].options = {first};
+        fixed.front().matrices[1].options = {second};
+        try {
+          best = std::min(best, allocate(fixed, budget).cost);
+        } catch (const Error&) {
+          continue;  // too large
+        }
+      }
+    }
+    CHECK(allocation.cost <= 1.02 * best);
+  }
+}
+
 TEST_CASE("an important column keeps 16 bits if that is worth its bytes") {
   for (const std::uint64_t budget : {20'500, 21'500}) {
     CAPTURE(budget);

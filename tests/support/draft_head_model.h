@@ -17,18 +17,25 @@
 namespace ballast::test {
 
 /// Golden models of the families whose draft heads are known. Each has two layers, of which the second one attends.
-inline constexpr std::array kDraftedGoldens = {"qwen3_next", "qwen3_5_text", "deepseek_v3", "glm4_moe",
-                                               "glm4_moe_lite"};
+inline constexpr std::array kDraftedGoldens = {"qwen3_next", "qwen3_5_text",  "deepseek_v3",
+                                               "glm4_moe",   "glm4_moe_lite", "mimo"};
 
 /// The names of a draft head's tensors, without ".weight".
 struct DraftHeadNames {
   std::string block;  ///< before the rest of a name of the block's tensor
   std::string embedding_norm, hidden_norm, projection, norm;
+  bool reads_hidden_first = false;
 };
 
 inline DraftHeadNames draft_head_names(const std::string& golden) {
   if (golden.starts_with("qwen")) {
     return {"mtp.layers.0.", "mtp.pre_fc_norm_embedding", "mtp.pre_fc_norm_hidden", "mtp.fc", "mtp.norm"};
+  }
+  if (golden == "mimo") {
+    const std::string block = "model.mtp_layers.0.";
+    return {
+        block, block + "token_layernorm", block + "hidden_layernorm", block + "input_proj", block + "final_layernorm",
+        true};
   }
   const std::string block = "model.layers.2.";
   return {block, block + "enorm", block + "hnorm", block + "eh_proj", block + "shared_head.norm"};
@@ -112,7 +119,8 @@ inline TinyModel counting_model_with_draft_head(const std::string& golden) {
   }
   Tensor& projection = model.at(names.projection + ".weight");
   std::ranges::fill(projection.values, 0.0F);
-  for (std::size_t c = 0; c < size; ++c) projection.values[c * 2 * size + c] = 1;
+  const std::size_t embedding_first = names.reads_hidden_first ? size : 0;
+  for (std::size_t c = 0; c < size; ++c) projection.values[c * 2 * size + embedding_first + c] = 1;
   return model;
 }
 

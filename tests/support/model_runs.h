@@ -75,7 +75,8 @@ inline constexpr std::array kGoldenDecoders = {"llama",
                                                "command_r_plus",
                                                "afmoe",
                                                "llama4_text",
-                                               "lfm3"};
+                                               "lfm3",
+                                               "mimo"};
 inline constexpr std::array kGoldenEncoders = {"bert", "modernbert", "embedding_gemma"};
 
 /// Golden GGUF files. For each there is a directory with a model of its family.

@@ -208,10 +208,10 @@ class PythonReader final : public ValueReader {
 
   bool hexadecimal(std::size_t digits, std::uint32_t& code) {
     if (rest_.size() < digits) return false;
-    const char* const end = rest_.data() + digits;
-    const auto [last, error] = std::from_chars(rest_.data(), end, code, 16);
+    const std::string_view written = rest_.substr(0, digits);
     rest_.remove_prefix(digits);
-    return error == std::errc() && last == end;
+    const auto [last, error] = std::from_chars(written.begin(), written.end(), code, 16);
+    return error == std::errc() && last == written.end();
   }
 };
 

@@ -113,7 +113,9 @@ const ordered_json* find_schema(const ordered_json& schema, const ordered_json& 
 OfferedTool read_tool(const ordered_json& tool, const std::string& context) {
   if (!tool.is_object()) throw Error(context, "must be an object");
   const ordered_json& function = tool.contains("function") ? tool["function"] : tool;
-  if (!function.is_object() || !function.contains("name") || !function["name"].is_string() || function["name"] == "") {
+  const bool is_named = function.is_object() && function.contains("name") && function["name"].is_string() &&
+                        !function["name"].get_ref<const std::string&>().empty();
+  if (!is_named) {
     throw Error(context, "needs a function with a name");
   }
   OfferedTool offered = {.name = function["name"].get<std::string>()};
