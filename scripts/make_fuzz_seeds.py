@@ -323,7 +323,7 @@ def main() -> None:
             ("gemma", 2, 0, "<|channel>thought\nhm\n<channel|>yes"),
             ("command", 3, 1, "<|START_THINKING|>hm<|END_THINKING|><|START_RESPONSE|>yes<|END_RESPONSE|>"),
             ("mistral", 4, 1, "a [THINK]b[/THINK] c"),
-            ("think", 28, 0, " <think>\nhm </thin\n</think>\n\nyes <think> <"),
+            ("think", 32, 0, " <think>\nhm </thin\n</think>\n\nyes <think> <"),
             ("mistral_call", 4, 1, '[TOOL_CALLS]f[ARGS]{"a": "x"}[TOOL_CALLS] [{"name": "g", "arguments": {}}]'),
             ("kimi_call", 6, 1, "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
                                 '{"b": 1}<|tool_call_end|><|tool_calls_section_end|>'),
@@ -332,13 +332,18 @@ def main() -> None:
             ("dsml_call", 9, 0, '<｜DSML｜function_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="a" string="true">x'
                                 "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>"),
             ("gemma_call", 2, 1, 'a<|tool_call>call:f{a:<|"|>x<|"|>,b:[1,{k:None}]}<tool_call|>'),
-            ("glm_call", 14, 0, "<tool_call>f\n<arg_key>c</arg_key>\n<arg_value>null</arg_value>\n</tool_call>"),
-            ("coder_call", 15, 0, "<tool_call>\n<function=f>\n<parameter=a>\nx</parameter>y\n</parameter>\n<parameter=b>\n1\n"
+            ("m1_call", 12, 0, '<tool_calls>\n{"name": "f", "arguments": {"a": "x"}}\n{"name": "g", "arguments": {}}\n</tool_calls>'),
+            ("m3_call", 13, 1, "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"f\">]<]minimax[>[<b>]<]minimax[>[<item>1"
+                               "]<]minimax[>[</item>]<]minimax[>[</b>]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>"),
+            ("minicpm_call", 14, 0, '<function name="f"><param name="a"><![CDATA[x</param>]]></param><param name="b">1</param>'
+                                    "</function>"),
+            ("glm_call", 18, 0, "<tool_call>f\n<arg_key>c</arg_key>\n<arg_value>null</arg_value>\n</tool_call>"),
+            ("coder_call", 19, 0, "<tool_call>\n<function=f>\n<parameter=a>\nx</parameter>y\n</parameter>\n<parameter=b>\n1\n"
                                   "</parameter>\n</function>\n</tool_call>"),
-            ("lfm2_call", 16, 1, "<|tool_call_start|>[f(a='x', b=[1, {'k': None}]), g()]<|tool_call_end|>"),
-            ("apertus_call", 23, 0, '<|tools_prefix|>[{"f": {"a": "x"}}, {"g": {}}]<|tools_suffix|>'),
-            ("llama_call", 25, 0, '{"name": "f", "parameters": {"a": "\\u00e9"}}; {"parameters": {}, "name": "g"}'),
-            ("hermes_call", 26, 0, '<tool_call>\n{"name": "f", "arguments": {"a": "</tool_call>"}}\n</tool_call>\n<tool_call>{')):
+            ("lfm2_call", 20, 1, "<|tool_call_start|>[f(a='x', b=[1, {'k': None}]), g()]<|tool_call_end|>"),
+            ("apertus_call", 27, 0, '<|tools_prefix|>[{"f": {"a": "x"}}, {"g": {}}]<|tools_suffix|>'),
+            ("llama_call", 29, 0, '{"name": "f", "parameters": {"a": "\\u00e9"}}; {"parameters": {}, "name": "g"}'),
+            ("hermes_call", 30, 0, '<tool_call>\n{"name": "f", "arguments": {"a": "</tool_call>"}}\n</tool_call>\n<tool_call>{')):
         write("reply", name, bytes([first, special]) + reply.encode())
 
     messages = json.dumps({"messages": [
