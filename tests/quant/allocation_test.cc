@@ -188,13 +188,18 @@ TEST_CASE("an allocation costs at most a quarter more than the best choice of fo
   CHECK(allocate(inputs, budget).cost >= best);
 }
 
-TEST_CASE("a large matrix has the format with which all others together cost least") {
-  std::vector<InputChoice> inputs;
-  inputs.push_back({.cols = 64, .matrices = {matrix(kEmbedding, 1000, 64, 0.6)}});
+/// Adds inputs of 40 layers, each of one small matrix.
+void add_small_inputs(std::vector<InputChoice>& inputs) {
   for (std::size_t layer = 0; layer < 40; ++layer) {
     const ModuleId id = {.role = Role::kDown, .layer = layer};
     inputs.push_back({.cols = 64, .matrices = {matrix(id, 64, 64, 1 + 0.07 * static_cast<double>(layer))}});
   }
+}
+
+TEST_CASE("a large matrix has the format with which all others together cost least") {
+  std::vector<InputChoice> inputs;
+  inputs.push_back({.cols = 64, .matrices = {matrix(kEmbedding, 1000, 64, 0.6)}});
+  add_small_inputs(inputs);
   for (std::uint64_t budget = 130'000; budget <= 200'000; budget += 2'500) {
     CAPTURE(budget);
     const Allocation allocation = allocate(inputs, budget);
@@ -217,10 +222,7 @@ TEST_CASE("each large matrix of an input has the format with which all others to
   constexpr ModuleId kRange = {.role = Role::kEmbedding, .layer = 0, .expert = 1};
   std::vector<InputChoice> inputs;
   inputs.push_back({.cols = 64, .matrices = {matrix(kEmbedding, 600, 64, 0.9), matrix(kRange, 800, 64, 0.3)}});
-  for (std::size_t layer = 0; layer < 40; ++layer) {
-    const ModuleId id = {.role = Role::kDown, .layer = layer};
-    inputs.push_back({.cols = 64, .matrices = {matrix(id, 64, 64, 1 + 0.07 * static_cast<double>(layer))}});
-  }
+  add_small_inputs(inputs);
   for (std::uint64_t budget = 150'000; budget <= 220'000; budget += 5'000) {
     CAPTURE(budget);
     const Allocation allocation = allocate(inputs, budget);

@@ -105,6 +105,24 @@ TEST_CASE("elements follow the schema, those of members and items within others"
   CHECK(loose.contains("]<]minimax[>[</invoke>"));
 }
 
+TEST_CASE("schemas that refer to each other in many ways end soon") {
+  ordered_json node = {{"type", "object"}, {"properties", ordered_json::object()}, {"anyOf", ordered_json::array()}};
+  for (int i = 0; i < 30; ++i) {
+    node["properties"]["p" + std::to_string(i)] = {{"$ref", "#/$defs/node"}};
+    node["anyOf"].push_back({{"$ref", "#/$defs/node"}});
+  }
+  const ordered_json parameters = {
+      {"type", "object"}, {"properties", {{"a", {{"$ref", "#/$defs/node"}}}}}, {"$defs", {{"node", node}}}};
+  const ordered_json list = ordered_json::array({{{"name", "f"}, {"parameters", parameters}}});
+  const auto tokenizer = test::make_tiny_tokenizer();
+  const std::string written = tool_constraint(find_reply_format(*tokenizer, "minimax-m3"), *tokenizer, read_tools(list),
+                                              {.kind = ChoiceKind::kRequired})
+                                  .format.dump();
+  CHECK(written.contains("]<]minimax[>[<p29>"));
+  CHECK(written.size() < 100'000'000);
+  CHECK(member_schema(parameters, parameters, "b") == nullptr);
+}
+
 TEST_CASE("the next object of MiniMax M1's lines is written once") {
   const std::string format = format_of("minimax-m1", {.kind = ChoiceKind::kRequired}).dump();
   CHECK(format.contains(R"({"type":"const_string","value":"{\"name\": \"now\", \"arguments\": "})"));

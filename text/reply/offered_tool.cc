@@ -15,6 +15,10 @@ using nlohmann::ordered_json;
 // References of a schema to itself end here.
 constexpr std::size_t kDeepestSchema = 32;
 
+// Schemas that refer to each other in several ways have exponentially many paths: after this many all types are
+// allowed.
+constexpr std::size_t kMostVisits = 500;
+
 JsonTypes either(const JsonTypes& a, const JsonTypes& b) {
   return {.string = a.string || b.string,
           .number = a.number || b.number,
@@ -71,9 +75,11 @@ const ordered_json* referred(const ordered_json& root, const ordered_json& refer
   }
 }
 
-JsonTypes types_of_schema(const ordered_json& schema, const ordered_json& root, std::size_t depth) {
-  if (!schema.is_object() || depth == kDeepestSchema) return kAllTypes;
-  const auto types_of = [&](const ordered_json& each) { return types_of_schema(each, root, depth + 1); };
+JsonTypes types_of_schema(const ordered_json& schema, const ordered_json& root, std::size_t depth,
+                          std::size_t& visits) {
+  if (!schema.is_object() || depth == kDeepestSchema || visits == kMostVisits) return kAllTypes;
+  ++visits;
+  const auto types_of = [&](const ordered_json& each) { return types_of_schema(each, root, depth + 1, visits); };
   JsonTypes types = kAllTypes;
   for (const auto& [name, value] : schema.items()) {
     if (name == "type") types = both(types, value.is_array() ? any_of(value, type_of_name) : type_of_name(value));
@@ -92,22 +98,29 @@ JsonTypes types_of_schema(const ordered_json& schema, const ordered_json& root, 
 
 /// Returns the first schema that `fits`: this one, or one of those that it refers to or combines.
 template <typename Fits>
-const ordered_json* find_schema(const ordered_json& schema, const ordered_json& root, std::size_t depth,
-                                const Fits& fits) {
-  if (!schema.is_object() || depth == kDeepestSchema) return nullptr;
+const ordered_json* find_schema(const ordered_json& schema, const ordered_json& root, const Fits& fits,
+                                std::size_t depth, std::size_t& visits) {
+  if (!schema.is_object() || depth == kDeepestSchema || visits == kMostVisits) return nullptr;
+  ++visits;
   if (fits(schema)) return &schema;
   for (const auto& [name, value] : schema.items()) {
     if (name == "$ref") {
       const ordered_json* target = referred(root, value);
       if (target == nullptr) continue;
-      if (const ordered_json* found = find_schema(*target, root, depth + 1, fits)) return found;
+      if (const ordered_json* found = find_schema(*target, root, fits, depth + 1, visits)) return found;
     }
     if ((name != "anyOf" && name != "oneOf" && name != "allOf") || !value.is_array()) continue;
     for (const ordered_json& each : value) {
-      if (const ordered_json* found = find_schema(each, root, depth + 1, fits)) return found;
+      if (const ordered_json* found = find_schema(each, root, fits, depth + 1, visits)) return found;
     }
   }
   return nullptr;
+}
+
+template <typename Fits>
+const ordered_json* find_schema(const ordered_json& schema, const ordered_json& root, const Fits& fits) {
+  std::size_t visits = 0;
+  return find_schema(schema, root, fits, 0, visits);
 }
 
 OfferedTool read_tool(const ordered_json& tool, const std::string& context) {
@@ -157,15 +170,16 @@ const OfferedTool* find_tool(const std::vector<OfferedTool>& tools, std::string_
 }
 
 JsonTypes types_of(const ordered_json& schema, const ordered_json& root) {
-  return types_of_schema(schema, root, 0);
+  std::size_t visits = 0;
+  return types_of_schema(schema, root, 0, visits);
 }
 
 const ordered_json* schema_with(const ordered_json& schema, const ordered_json& root, const std::string& keyword) {
-  return find_schema(schema, root, 0, [&](const ordered_json& each) { return each.contains(keyword); });
+  return find_schema(schema, root, [&](const ordered_json& each) { return each.contains(keyword); });
 }
 
 const ordered_json* member_schema(const ordered_json& schema, const ordered_json& root, const std::string& name) {
-  const ordered_json* object = find_schema(schema, root, 0, [&](const ordered_json& each) {
+  const ordered_json* object = find_schema(schema, root, [&](const ordered_json& each) {
     return each.contains("properties") && each["properties"].is_object() && each["properties"].contains(name);
   });
   if (object != nullptr) return &(*object)["properties"][name];

@@ -19,8 +19,10 @@ using Nodes = std::vector<ordered_json>;
 // alternatives grow with the square.
 constexpr std::size_t kMostOptionalFirst = 24;
 
-// Elements within more others than these are any text.
+// Elements within more others than these are any text, and so are those after this many within others: schemas that
+// refer to each other in several ways have exponentially many.
 constexpr std::size_t kDeepestConstrained = 8;
+constexpr std::size_t kMostConstrained = 1'000;
 
 ordered_json sequence(Nodes elements) {
   if (elements.size() == 1) return std::move(elements.front());
@@ -197,7 +199,8 @@ class ConstraintWriter {
       case CallArguments::kElements: {
         const std::string end = tag(syntax_.elements.end);
         if (!follows_schema(tool) || !has_properties(tool)) return text_up_to(end);
-        return members(tool.parameters, tool.parameters, 0) + text(end);
+        std::size_t written = 0;
+        return members(tool.parameters, tool.parameters, 0, written) + text(end);
       }
       case CallArguments::kPython:
         return properties(tool, ", ", {expression("[^()]*")}) + Nodes{constant(")")};
@@ -281,31 +284,32 @@ class ConstraintWriter {
   std::string tag(std::string_view name) const { return files::concat(syntax_.elements.mark, "<", name, ">"); }
 
   /// Returns the elements of an object's members, in the schema's order.
-  Nodes members(const ordered_json& schema, const ordered_json& root, std::size_t depth) const {
+  Nodes members(const ordered_json& schema, const ordered_json& root, std::size_t depth, std::size_t& written) const {
     Nodes nodes;
     for (const auto& [name, value] : schema["properties"].items()) {
-      ordered_json member = sequence(text(tag(name)) + element_value(value, root, name, depth));
+      ordered_json member = sequence(text(tag(name)) + element_value(value, root, name, depth, written));
       nodes.push_back(is_required(schema, name) ? std::move(member) : maybe(std::move(member)));
     }
     return nodes;
   }
 
-  /// Returns what follows an element's opening tag, with the closing one.
-  Nodes element_value(const ordered_json& schema, const ordered_json& root, const std::string& name,
-                      std::size_t depth) const {
+  /// Returns what follows an element's opening tag, with the closing one. `written`: elements so far.
+  Nodes element_value(const ordered_json& schema, const ordered_json& root, const std::string& name, std::size_t depth,
+                      std::size_t& written) const {
     const std::string end = tag("/" + name);
     const JsonTypes types = types_of(schema, root);
     if (types.string) return string_value(schema, end);
-    const bool may_be_deeper = depth < kDeepestConstrained;
+    const bool may_be_deeper = depth < kDeepestConstrained && written < kMostConstrained;
+    ++written;
     if (const ordered_json* list = schema_with(schema, root, "items");
         list != nullptr && types.array && may_be_deeper) {
       const std::string item(syntax_.elements.item);
-      const Nodes value = element_value((*list)["items"], root, item, depth + 1);
+      const Nodes value = element_value((*list)["items"], root, item, depth + 1, written);
       return Nodes{any_number_of(sequence(text(tag(item)) + value))} + text(end);
     }
     if (const ordered_json* object = schema_with(schema, root, "properties");
         object != nullptr && (*object)["properties"].is_object() && types.object && may_be_deeper) {
-      return members(*object, root, depth + 1) + text(end);
+      return members(*object, root, depth + 1, written) + text(end);
     }
     if (types.object || types.array) return text_up_to(end);
     return Nodes{schema_node(with_definitions(schema, root))} + text(end);
