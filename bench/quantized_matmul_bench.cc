@@ -117,8 +117,8 @@ void quantized_matmul(benchmark::State& state, const LinearShape& shape, std::si
   std::size_t turn = 0;
   for (auto _ : state) {
     const kernels::QuantizedMatrix& matrix = matrices[turn++ % matrices.size()];
-    const kernels::QuantizedOutput products[] = {{&matrix, nullptr, dst.data(), shape.rows}};
-    matmul(activations, products);
+    const kernels::QuantizedOutput products[] = {{&activations, &matrix, nullptr, dst.data(), shape.rows}};
+    matmul(products);
   }
   Work work = matmul_work(m, shape.rows, shape.cols, matrices[0].bytes(), limits().int8_gops);
   work.operations *= format.activation_bits() / 8.0;  // 16 bits are two planes of 8

@@ -1,5 +1,9 @@
 #include <algorithm>
 #include <cassert>
+#include <functional>
+#include <iterator>
+#include <span>
+#include <vector>
 
 #include "kernels/matrix/quantized_storage.h"
 #include "kernels/parallel.h"
@@ -11,6 +15,24 @@
 #include <hwy/highway.h>
 
 #include "kernels/matrix/integer_rounding-inl.h"
+
+namespace ballast::kernels {
+#ifndef BALLAST_KERNELS_QUANTIZED_ACTIVATIONS_ONCE_
+#define BALLAST_KERNELS_QUANTIZED_ACTIVATIONS_ONCE_
+
+/// The memory of a run that begins with row `first`.
+struct RunStorage {
+  QuantizedActivations::Storage* dst;
+  std::size_t first;
+};
+
+/// Returns the run of a row.
+inline const RunStorage& run_of(std::span<const RunStorage> runs, std::size_t row) {
+  return *std::prev(std::ranges::upper_bound(runs, row, std::less<>(), &RunStorage::first));
+}
+
+#endif  // BALLAST_KERNELS_QUANTIZED_ACTIVATIONS_ONCE_
+}  // namespace ballast::kernels
 
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
@@ -54,11 +76,13 @@ void quantize_token(const float* src, const QuantizedActivations::Storage& s, co
   }
 }
 
-void quantize_row(const RowSource& rows, std::size_t token, float* scratch, QuantizedActivations::Storage& s) {
+/// Quantizes a row as token `token`.
+void quantize_row(const RowSource& rows, std::size_t index, std::size_t token, float* scratch,
+                  QuantizedActivations::Storage& s) {
   const std::size_t cols = s.layout.cols;
   const std::size_t outliers = s.format.outlier_columns.size();
   const std::size_t planes = s.planes();
-  const float* row = rows.row(token, scratch);
+  const float* row = rows.row(index, scratch);
   if (outliers != 0) {
     float* rest = std::copy_n(row, cols, scratch + cols) - cols;
     for (std::size_t j = 0; j < outliers; ++j) {
@@ -77,20 +101,31 @@ void quantize_row(const RowSource& rows, std::size_t token, float* scratch, Quan
                   s.negated_sums.data() + token * planes * s.layout.groups});
 }
 
-void quantize(const RowSource& rows, QuantizedActivations::Storage& s) {
+void quantize(const RowSource& rows, std::span<const RunStorage> runs) {
   // A thread gets neighbouring tokens, because their results share cache lines (tasks of one token took four times as
   // long).
   constexpr std::size_t kTokensOfTask = 8;
-  const std::size_t threads = threads_for(s.m * s.layout.cols);
-  const TokenPartitions partitions(s.m, threads);
-  const ThreadScratch scratch(threads, 2 * s.layout.cols);
+  std::size_t count = 0;
+  std::size_t values = 0;
+  std::size_t most_cols = 0;
+  for (const RunStorage& run : runs) {
+    count += run.dst->m;
+    values += run.dst->m * run.dst->layout.cols;
+    most_cols = HWY_MAX(most_cols, run.dst->layout.cols);
+  }
+  const std::size_t threads = threads_for(values);
+  const TokenPartitions partitions(count, threads);
+  const ThreadScratch scratch(threads, 2 * most_cols);
   const std::size_t tasks = (partitions.largest() + kTokensOfTask - 1) / kTokensOfTask;
+  const std::size_t first = runs.front().first;
   parallel_partitions(partitions.count, tasks, threads,
                       [&](std::size_t partition, std::size_t task, std::size_t thread) HWY_ATTR {
-                        const std::size_t begin = partitions.begin(partition) + task * kTokensOfTask;
-                        const std::size_t end = HWY_MIN(partitions.begin(partition + 1), begin + kTokensOfTask);
-                        for (std::size_t token = begin; token < end; ++token)
-                          quantize_row(rows, token, scratch.of(thread), s);
+                        const std::size_t begin = first + partitions.begin(partition) + task * kTokensOfTask;
+                        const std::size_t end = HWY_MIN(first + partitions.begin(partition + 1), begin + kTokensOfTask);
+                        for (std::size_t row = begin; row < end; ++row) {
+                          const RunStorage& run = run_of(runs, row);
+                          quantize_row(rows, row, row - run.first, scratch.of(thread), *run.dst);
+                        }
                       });
 }
 
@@ -111,19 +146,34 @@ std::size_t QuantizedActivations::m() const {
   return storage_->m;
 }
 
-void QuantizedActivations::quantize(const RowSource& rows, std::size_t m, const ActivationQuantization& format) {
-  assert(format.group_size > 0 && format.type != ActivationType::kFloat);
-  Storage& s = *storage_;
-  if (!(s.format == format)) {
-    s.format = format;
-    s.layout = GroupLayout(format.cols, format.group_size);
+void QuantizedActivations::Storage::prepare(std::size_t tokens, const ActivationQuantization& wanted) {
+  assert(wanted.group_size > 0 && wanted.type != ActivationType::kFloat);
+  if (!(format == wanted)) {
+    format = wanted;
+    layout = GroupLayout(format.cols, format.group_size);
   }
-  s.m = m;
-  s.codes.grow(m * s.planes() * s.layout.padded_cols());
-  s.scales.grow(m * s.layout.groups);
-  s.negated_sums.grow(m * s.planes() * s.layout.groups);
-  s.outliers.grow(m * format.outlier_columns.size());
-  HWY_DYNAMIC_DISPATCH(quantize)(rows, s);
+  m = tokens;
+  codes.grow(m * planes() * layout.padded_cols());
+  scales.grow(m * layout.groups);
+  negated_sums.grow(m * planes() * layout.groups);
+  outliers.grow(m * format.outlier_columns.size());
+}
+
+void QuantizedActivations::quantize(const RowSource& rows, std::size_t m, const ActivationQuantization& format) {
+  storage_->prepare(m, format);
+  const RunStorage all = {.dst = storage_.get(), .first = 0};
+  HWY_DYNAMIC_DISPATCH(quantize)(rows, {&all, 1});
+}
+
+void QuantizedActivations::quantize(const RowSource& rows, std::span<const Run> runs) {
+  std::vector<RunStorage> storages;
+  storages.reserve(runs.size());
+  for (const Run& run : runs) {
+    assert(storages.empty() || run.first == storages.back().first + storages.back().dst->m);
+    run.dst->storage_->prepare(run.count, *run.format);
+    storages.push_back({.dst = run.dst->storage_.get(), .first = run.first});
+  }
+  if (!runs.empty()) HWY_DYNAMIC_DISPATCH(quantize)(rows, storages);
 }
 
 }  // namespace ballast::kernels

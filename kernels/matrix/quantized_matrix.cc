@@ -26,24 +26,24 @@ namespace ballast::kernels {
 /// The panels of several outputs, numbered from 0. A panel and the gate's panel of the same rows have one number.
 struct OutputPanels {
   /// Returns the first token after those of an output.
-  static std::size_t end_of(const QuantizedOutput& output, std::size_t m) {
-    return output.first_token + std::min(output.tokens, m - output.first_token);
+  static std::size_t end_of(const QuantizedOutput& output) {
+    return output.first_token + std::min(output.tokens, output.src->m() - output.first_token);
   }
 
   std::span<const QuantizedOutput> outputs;
   std::size_t count = 0;
   std::size_t products = 0;     ///< of a weight with a token
   std::size_t most_tokens = 0;  ///< of an output
-  bool all_tokens = true;       ///< of every output
+  bool same_tokens = true;      ///< every output has all tokens of the same activations
 
-  OutputPanels(std::span<const QuantizedOutput> all, std::size_t m) : outputs(all) {
+  explicit OutputPanels(std::span<const QuantizedOutput> all) : outputs(all) {
     for (const QuantizedOutput& output : outputs) {
       const QuantizedMatrix::Storage& s = output.matrix->storage();
-      const std::size_t tokens = end_of(output, m) - output.first_token;
+      const std::size_t tokens = end_of(output) - output.first_token;
       count += s.panels;
       products += tokens * s.form.rows * s.layout.cols * (output.gate == nullptr ? 1 : 2);
       most_tokens = std::max(most_tokens, tokens);
-      all_tokens = all_tokens && tokens == m;
+      same_tokens = same_tokens && output.src == outputs.front().src && tokens == output.src->m();
     }
   }
 
@@ -227,12 +227,12 @@ class FewTokens {
 
 /// Multiplies tokens first .. last with a panel of an output. `scratch` has panel_floats plus gated_floats floats.
 template <class Dots>
-void write_panel(const QuantizedActivations::Storage& src, const QuantizedOutput& output, std::size_t index,
-                 std::size_t first, std::size_t last, float* scratch, std::size_t panel_floats) {
+void write_panel(const QuantizedOutput& output, std::size_t index, std::size_t first, std::size_t last, float* scratch,
+                 std::size_t panel_floats) {
   const auto multiply = [&](const QuantizedMatrix& matrix, const NextPanel& next, const PanelStore& store) HWY_ATTR {
     const QuantizedMatrix::Storage& s = matrix.storage();
     const PanelView panel = byte_panel<Dots>(s, index, reinterpret_cast<std::uint8_t*>(scratch));
-    multiply_panel<Dots>(src, first, last, s.code_bits(), panel, next, store);
+    multiply_panel<Dots>(output.src->storage(), first, last, s.code_bits(), panel, next, store);
   };
   const PanelStore dst = store_of(output, output.bias, index, first);
   if (output.gate == nullptr) return multiply(*output.matrix, next_panel(output.matrix->storage(), index + 1), dst);
@@ -249,13 +249,13 @@ void write_panel(const QuantizedActivations::Storage& src, const QuantizedOutput
 }
 
 /// Multiplies outputs of few tokens each.
-void multiply_few(const QuantizedActivations::Storage& src, const OutputPanels& panels, std::size_t threads) {
+void multiply_few(const OutputPanels& panels, std::size_t threads) {
   parallel_ranges(panels.count, threads, [&](std::size_t begin, std::size_t end) HWY_ATTR {
     while (begin < end) {
       std::size_t index = begin;
       const QuantizedOutput& output = panels.find(index);
       const std::size_t count = HWY_MIN(end - begin, output.matrix->storage().panels - index);
-      const FewTokens tokens(src, output.first_token, OutputPanels::end_of(output, src.m));
+      const FewTokens tokens(output.src->storage(), output.first_token, OutputPanels::end_of(output));
       tokens.write(output, index, index + count);
       begin += count;
     }
@@ -264,40 +264,40 @@ void multiply_few(const QuantizedActivations::Storage& src, const OutputPanels& 
 
 /// Multiplies outputs that each have their own tokens, some few and some many. Each panel is a task.
 template <class Dots>
-void multiply_ragged(const QuantizedActivations::Storage& src, const OutputPanels& panels, std::size_t threads) {
+void multiply_ragged(const OutputPanels& panels, std::size_t threads) {
   const std::size_t panel_floats = panels.most_panel_bytes(Dots::kPairsRows) / sizeof(float);
   const ThreadScratch scratch(threads, panel_floats + panels.gated_floats(panels.most_tokens));
   parallel_tasks(panels.count, threads, [&](std::size_t index, std::size_t thread) HWY_ATTR {
     const QuantizedOutput& output = panels.find(index);
     const std::size_t first = output.first_token;
-    const std::size_t last = OutputPanels::end_of(output, src.m);
+    const std::size_t last = OutputPanels::end_of(output);
     if (last - first <= kFewTokens) {
-      FewTokens(src, first, last).write(output, index, index + 1);
+      FewTokens(output.src->storage(), first, last).write(output, index, index + 1);
     } else {
-      write_panel<Dots>(src, output, index, first, last, scratch.of(thread), panel_floats);
+      write_panel<Dots>(output, index, first, last, scratch.of(thread), panel_floats);
     }
   });
 }
 
 template <class Dots>
-void multiply_all_by(const QuantizedActivations::Storage& src, const OutputPanels& panels) {
+void multiply_all_by(const OutputPanels& panels) {
   const std::size_t threads = threads_for(panels.products / 4);
-  if (panels.most_tokens <= kFewTokens) return multiply_few(src, panels, threads);
-  if (!panels.all_tokens) return multiply_ragged<Dots>(src, panels, threads);
-  const TokenPartitions partitions(src.m, threads);
+  if (panels.most_tokens <= kFewTokens) return multiply_few(panels, threads);
+  if (!panels.same_tokens) return multiply_ragged<Dots>(panels, threads);
+  const TokenPartitions partitions(panels.most_tokens, threads);
   const std::size_t panel_floats = panels.most_panel_bytes(Dots::kPairsRows) / sizeof(float);
   const ThreadScratch scratch(threads, panel_floats + panels.gated_floats(partitions.largest()));
   parallel_partitions(partitions.count, panels.count, threads,
                       [&](std::size_t partition, std::size_t task, std::size_t thread) HWY_ATTR {
                         std::size_t index = task;
                         const QuantizedOutput& output = panels.find(index);
-                        write_panel<Dots>(src, output, index, partitions.begin(partition),
-                                          partitions.begin(partition + 1), scratch.of(thread), panel_floats);
+                        write_panel<Dots>(output, index, partitions.begin(partition), partitions.begin(partition + 1),
+                                          scratch.of(thread), panel_floats);
                       });
 }
 
-void multiply_all(const QuantizedActivations::Storage& src, const OutputPanels& panels) {
-  with_dots([&](auto dots) HWY_ATTR { multiply_all_by<decltype(dots)>(src, panels); });
+void multiply_all(const OutputPanels& panels) {
+  with_dots([&](auto dots) HWY_ATTR { multiply_all_by<decltype(dots)>(panels); });
 }
 
 }  // namespace ballast::kernels::HWY_NAMESPACE
@@ -333,17 +333,18 @@ std::vector<QuantizedOutput> outputs_of_ranges(std::span<const QuantizedOutput> 
 
 }  // namespace
 
-void matmul(const QuantizedActivations& src, std::span<const QuantizedOutput> outputs) {
+void matmul(std::span<const QuantizedOutput> outputs) {
   const auto has_ranges = [](const QuantizedOutput& output) { return !output.matrix->ranges().empty(); };
-  if (std::ranges::any_of(outputs, has_ranges)) return matmul(src, outputs_of_ranges(outputs));
-  [[maybe_unused]] const ActivationQuantization& format = src.storage().format;
+  if (std::ranges::any_of(outputs, has_ranges)) return matmul(outputs_of_ranges(outputs));
   for ([[maybe_unused]] const QuantizedOutput& output : outputs) {
+    [[maybe_unused]] const ActivationQuantization& format = output.src->storage().format;
     assert(format == output.matrix->activation_quantization(format.type, format.scale_per_group));
     assert(output.gate == nullptr ||
            format == output.gate->activation_quantization(format.type, format.scale_per_group));
     assert(output.gate == nullptr || (output.gate->rows() == output.matrix->rows() && !output.accumulate));
   }
-  if (src.m() != 0) HWY_DYNAMIC_DISPATCH(multiply_all)(src.storage(), OutputPanels(outputs, src.m()));
+  const OutputPanels panels(outputs);
+  if (panels.most_tokens != 0) HWY_DYNAMIC_DISPATCH(multiply_all)(panels);
 }
 
 }  // namespace ballast::kernels

@@ -69,6 +69,17 @@ class QuantizedActivations {
   /// Quantizes m rows of format.cols values. Ties round to even; an all-zero token or group gets scale 0.
   void quantize(const RowSource& rows, std::size_t m, const ActivationQuantization& format);
 
+  /// `count` rows from row `first` on, which are quantized in a format of their own.
+  struct Run {
+    QuantizedActivations* dst = nullptr;
+    const ActivationQuantization* format = nullptr;
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
+
+  /// Quantizes runs of rows, one after the other without a gap, as one parallel call.
+  static void quantize(const RowSource& rows, std::span<const Run> runs);
+
   std::size_t m() const;
 
   struct Storage;
@@ -122,6 +133,7 @@ class QuantizedMatrix {
 struct QuantizedOutput {
   static constexpr std::size_t kAllTokens = ~std::size_t{0};
 
+  const QuantizedActivations* src = nullptr;  ///< in the format that the matrix takes
   const QuantizedMatrix* matrix = nullptr;
   const float* bias = nullptr;  ///< [rows], or null
   float* dst = nullptr;         ///< [m][rows], rows `stride` floats apart
@@ -134,10 +146,10 @@ struct QuantizedOutput {
   std::size_t tokens = kAllTokens;  ///< from first_token on
 };
 
-/// Multiplies the same activations with several matrices at once, all of which must take the format that the
-/// activations have. Codes multiply in INT32 within a group; groups and outlier columns are summed in F32. The result
-/// for a token depends neither on the other tokens nor on the number of threads.
-void matmul(const QuantizedActivations& src, std::span<const QuantizedOutput> outputs);
+/// Multiplies activations with several matrices as one parallel call. Codes multiply in INT32 within a group; groups
+/// and outlier columns are summed in F32. The result for a token depends neither on the other tokens nor on the number
+/// of threads.
+void matmul(std::span<const QuantizedOutput> outputs);
 
 }  // namespace ballast::kernels
 

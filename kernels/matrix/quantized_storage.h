@@ -96,6 +96,9 @@ struct QuantizedActivations::Storage {
   AlignedArray<float> outliers;             ///< [m][outlier columns]
 
   std::size_t planes() const { return format.type == ActivationType::kInt16 ? 2 : 1; }
+
+  /// Allocates the memory of `tokens` tokens.
+  void prepare(std::size_t tokens, const ActivationQuantization& wanted);
 };
 
 /// Bits of codes that are packed together. A block has them in `count` pieces from `first` on. A piece is the bytes of

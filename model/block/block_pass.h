@@ -77,6 +77,7 @@ struct BlockActivations {
   std::vector<kernels::AttentionSequence> attention_sequences;
   std::vector<std::size_t> row_ends, wanted_ends;  ///< StepRows of the batch's tokens, and of the wanted ones
   kernels::QuantizedActivations quantized;
+  std::vector<kernels::QuantizedActivations> quantized_runs;  ///< of experts
 };
 
 /// cos and sin of the angles by which a batch's tokens are rotated, [tokens][rotary_size / 2] each.

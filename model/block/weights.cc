@@ -32,8 +32,9 @@ const float* bias_of(const Linear& linear) {
   return linear.bias.empty() ? nullptr : linear.bias.data();
 }
 
-kernels::QuantizedOutput quantized_output(const LinearOutput& output) {
-  kernels::QuantizedOutput product = {.matrix = &std::get<kernels::QuantizedMatrix>(output.linear->weights),
+kernels::QuantizedOutput quantized_output(const LinearOutput& output, const kernels::QuantizedActivations& src) {
+  kernels::QuantizedOutput product = {.src = &src,
+                                      .matrix = &std::get<kernels::QuantizedMatrix>(output.linear->weights),
                                       .bias = bias_of(*output.linear),
                                       .dst = output.dst,
                                       .stride = output.stride,
@@ -61,7 +62,7 @@ class ProductBatch {
 
   void run() {
     if (floats_ != 0) run_floats();
-    if (quantized_ != 0) kernels::matmul(activations_, std::span(quantized_products_).first(quantized_));
+    if (quantized_ != 0) kernels::matmul(std::span(quantized_products_).first(quantized_));
     floats_ = quantized_ = 0;
   }
 
@@ -92,7 +93,7 @@ class ProductBatch {
       format_ = &*linear.activations;
       activations_.quantize(rows_.source(), m_, *format_);
     }
-    quantized_products_[quantized_++] = quantized_output(output);
+    quantized_products_[quantized_++] = quantized_output(output, activations_);
   }
 
   const LinearRows& rows_;
@@ -163,28 +164,41 @@ void apply(std::span<const LinearOutput> outputs, const LinearRows& rows, const 
   batch.run();
 }
 
-bool want_same_form(std::span<const LinearOfRows> linears) {
-  return std::ranges::all_of(linears, [&](const LinearOfRows& other) {
-    const Linear& linear = *other.output.linear;
-    const Linear* gate = other.output.gate;
-    return linear.activations && linear.activations == linears.front().output.linear->activations &&
-           (gate == nullptr || gate->activations == linear.activations);
-  });
+bool can_apply_ragged(std::span<const LinearOfRows> linears) {
+  for (std::size_t i = 0; i < linears.size(); ++i) {
+    const LinearOutput& output = linears[i].output;
+    if (!output.linear->activations) return false;
+    if (output.gate != nullptr && output.gate->activations != output.linear->activations) return false;
+    const bool shares_rows = i > 0 && linears[i].first == linears[i - 1].first;
+    if (shares_rows && linears[i - 1].output.linear->activations != output.linear->activations) return false;
+  }
+  return true;
 }
 
-void apply_ragged(std::span<const LinearOfRows> linears, const LinearRows& rows, const StepRows& step,
-                  kernels::QuantizedActivations& scratch) {
-  assert(want_same_form(linears));
-  if (linears.empty()) return;
-  scratch.quantize(rows.source(), step.count(), *linears.front().output.linear->activations);
+void apply_ragged(std::span<const LinearOfRows> linears, const LinearRows& rows,
+                  std::vector<kernels::QuantizedActivations>& scratch) {
+  assert(can_apply_ragged(linears));
+  std::vector<kernels::QuantizedActivations::Run> runs;
+  std::vector<std::size_t> run_of;
+  run_of.reserve(linears.size());
+  for (const LinearOfRows& linear : linears) {
+    const kernels::ActivationQuantization& format = *linear.output.linear->activations;
+    if (runs.empty() || *runs.back().format != format) runs.push_back({.format = &format, .first = linear.first});
+    runs.back().count = linear.first + linear.count - runs.back().first;
+    run_of.push_back(runs.size() - 1);
+  }
+  if (scratch.size() < runs.size()) scratch.resize(runs.size());
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].dst = &scratch[i];
+  kernels::QuantizedActivations::quantize(rows.source(), runs);
   std::vector<kernels::QuantizedOutput> products;
   products.reserve(linears.size());
-  for (const LinearOfRows& linear : linears) {
-    products.push_back(quantized_output(linear.output));
-    products.back().first_token = linear.first;
-    products.back().tokens = linear.count;
+  for (std::size_t i = 0; i < linears.size(); ++i) {
+    const kernels::QuantizedActivations::Run& run = runs[run_of[i]];
+    products.push_back(quantized_output(linears[i].output, *run.dst));
+    products.back().first_token = linears[i].first - run.first;
+    products.back().tokens = linears[i].count;
   }
-  kernels::matmul(scratch, products);
+  kernels::matmul(products);
 }
 
 void decode_row(const Linear& linear, std::size_t row, float* dst) {

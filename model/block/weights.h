@@ -104,14 +104,13 @@ struct LinearOfRows {
   std::size_t count = 0;
 };
 
-/// Returns whether linears, and their gates, need their rows in the same quantized format: the precondition of
-/// apply_ragged.
-bool want_same_form(std::span<const LinearOfRows> linears);
+/// Returns whether apply_ragged can run the linears: all are quantized, and those of the same rows in the same format.
+bool can_apply_ragged(std::span<const LinearOfRows> linears);
 
-/// Runs linears that each read a run of the rows, which `step` describes, as one parallel call. The results are the
-/// same bits as those of apply().
-void apply_ragged(std::span<const LinearOfRows> linears, const LinearRows& rows, const StepRows& step,
-                  kernels::QuantizedActivations& scratch);
+/// Runs linears as one parallel call. Each reads the same rows as the one before it, or those that follow. The results
+/// are the same bits as those of apply(). `scratch` is reused from call to call.
+void apply_ragged(std::span<const LinearOfRows> linears, const LinearRows& rows,
+                  std::vector<kernels::QuantizedActivations>& scratch);
 
 /// Decodes row `row` of a matrix to F32, for embedding look-ups. dst is [cols].
 void decode_row(const Linear& linear, std::size_t row, float* dst);

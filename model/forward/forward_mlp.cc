@@ -207,10 +207,6 @@ struct ExpertsPass {
   const HeldExperts& held;
 
   std::size_t first_row() const { return all.first[experts.front()]; }
-  StepRows rows() const {
-    const std::size_t count = all.first[experts.back() + 1] - first_row();
-    return pass.rows.choose(std::span(all.tokens).subspan(first_row(), count));
-  }
 
   /// Returns the pass of the `index`th expert over its own rows.
   MlpPass own(std::size_t index) const {
@@ -226,7 +222,7 @@ struct ExpertsPass {
   }
 };
 
-/// Runs in two parallel calls; returns false if the experts need their rows in different formats.
+/// Runs in two parallel calls; returns false if weights are floats, or if a gate needs its rows in another format.
 bool forward_at_once(const ExpertsPass& experts) {
   const BlockPass& pass = experts.pass;
   const std::size_t hidden_size = pass.spec.hidden_size;
@@ -234,7 +230,6 @@ bool forward_at_once(const ExpertsPass& experts) {
   BlockActivations& a = pass.activations;
   std::vector<LinearOfRows> into;
   std::vector<LinearOfRows> out;
-  std::size_t gated = 0;  // number of gated linears in the product
   for (std::size_t i = 0; i < experts.experts.size(); ++i) {
     const std::size_t count = experts.all.tokens_of(experts.experts[i]).size();
     const std::size_t first = experts.all.first[experts.experts[i]] - begin;
@@ -242,20 +237,18 @@ bool forward_at_once(const ExpertsPass& experts) {
     const LinearOutputs outputs = own.first_outputs();
     for (const LinearOutput& output : outputs.all()) into.push_back({output, first, count});
     out.push_back({experts.output(i, own), first, count});
-    gated += own.gates_in_product() ? 1 : 0;
   }
-  if (!want_same_form(into) || !want_same_form(out) || (gated != 0 && gated != out.size())) return false;
+  if (!can_apply_ragged(into) || !can_apply_ragged(out)) return false;
   const auto token_row = [&](std::size_t row, float* scratch) {
     return experts.all.input_row(experts.input, hidden_size, begin + row, scratch);
   };
-  const StepRows rows = experts.rows();
-  apply_ragged(into, {kernels::RowSource(token_row), hidden_size, a.expert_input.data()}, rows, a.quantized);
+  apply_ragged(into, {kernels::RowSource(token_row), hidden_size, a.expert_input.data()}, a.quantized_runs);
   const std::size_t size = pass.layer.mlp.experts->size;
   float* made = a.expert_hidden.data() + begin * size;
   const ActivatedRows activated = {pass.layer.mlp, pass.layer.mlp.gated, size, made, a.expert_up.data() + begin * size};
-  const LinearRows down_rows =
-      gated != 0 ? LinearRows(made, size) : LinearRows(kernels::RowSource(activated), size, made);
-  apply_ragged(out, down_rows, rows, a.quantized);
+  const bool gated = into.front().output.gate != nullptr;  // as in all experts: a gate has the format of its linear
+  const LinearRows down_rows = gated ? LinearRows(made, size) : LinearRows(kernels::RowSource(activated), size, made);
+  apply_ragged(out, down_rows, a.quantized_runs);
   return true;
 }
 

@@ -118,8 +118,8 @@ std::vector<float> multiply(const QuantizedMatrix& matrix, const std::vector<flo
   QuantizedActivations activations;
   activations.quantize(RowSource(src.data(), matrix.cols()), m, format);
   std::vector<float> dst(m * (matrix.rows() + 1), kUntouched / 1e5F);
-  const QuantizedOutput product[] = {{&matrix, bias, dst.data(), matrix.rows() + 1}};
-  matmul(activations, product);
+  const QuantizedOutput product[] = {{&activations, &matrix, bias, dst.data(), matrix.rows() + 1}};
+  matmul(product);
   return dst;
 }
 
@@ -200,9 +200,9 @@ TEST_CASE("several matrices in one call, also with accumulation, give the same a
       std::vector<float> dst_second(earlier.begin(), earlier.begin() + static_cast<std::ptrdiff_t>(m * 34));
       QuantizedActivations activations;
       activations.quantize(RowSource(src.data(), 96), m, format);
-      const QuantizedOutput products[] = {{&matrices[0], nullptr, dst_first.data(), 51},
-                                          {&matrices[1], nullptr, dst_second.data(), 34, true}};
-      matmul(activations, products);
+      const QuantizedOutput products[] = {{&activations, &matrices[0], nullptr, dst_first.data(), 51},
+                                          {&activations, &matrices[1], nullptr, dst_second.data(), 34, true}};
+      matmul(products);
       CHECK(dst_first == expected_first);
       for (std::size_t i = 0; i < m; ++i) {
         for (std::size_t r = 0; r < 33; ++r) CHECK(dst_second[i * 34 + r] == earlier[i * 34 + r] + alone[i * 34 + r]);
@@ -277,14 +277,15 @@ TEST_CASE("a matrix with a gate gives the activated product of the gate times it
           QuantizedActivations activations;
           activations.quantize(RowSource(src.data(), 96), m, format);
           std::vector<float> dst(m * (rows + 1), kUntouched);
-          const QuantizedOutput product[] = {{.matrix = &matrix,
+          const QuantizedOutput product[] = {{.src = &activations,
+                                              .matrix = &matrix,
                                               .bias = bias.data(),
                                               .dst = dst.data(),
                                               .stride = rows + 1,
                                               .gate = &gate,
                                               .gate_bias = gate_bias.data(),
                                               .activation = activation}};
-          matmul(activations, product);
+          matmul(product);
           CHECK(dst == expected);
         });
       }
@@ -309,7 +310,7 @@ TEST_CASE("matrices that read different tokens give the same bits as each alone"
         const auto run = [&](const float* rows, std::size_t m, std::span<const QuantizedOutput> products) {
           activations.quantize(RowSource(rows, 96), m,
                                matrices[0].activation_quantization(ActivationType::kInt8, true));
-          matmul(activations, products);
+          matmul(products);
         };
         std::vector<float> expected(src.size() / 96 * kRows, kUntouched);
         std::vector<float> dst = expected;
@@ -317,7 +318,8 @@ TEST_CASE("matrices that read different tokens give the same bits as each alone"
         std::size_t first = 0;
         for (std::size_t i = 0; i < matrices.size(); first += tokens[i++]) {
           if (tokens[i] == 0) continue;
-          QuantizedOutput product = {.matrix = &matrices[i],
+          QuantizedOutput product = {.src = &activations,
+                                     .matrix = &matrices[i],
                                      .dst = expected.data() + first * kRows,
                                      .stride = kRows,
                                      .gate = gated ? &gate : nullptr};
@@ -328,6 +330,42 @@ TEST_CASE("matrices that read different tokens give the same bits as each alone"
           apart.push_back(product);
         }
         run(src.data(), first, apart);
+        CHECK(dst == expected);
+      });
+    }
+  }
+}
+
+TEST_CASE("runs of tokens in formats of their own give the same bits as each alone") {
+  constexpr std::size_t kRows = 70;
+  const RandomMatrix random[] = {
+      RandomMatrix({kRows, 96, 32, 0, 8, true, {5}, false}), RandomMatrix({kRows, 96, 96, 0, 4, true, {}, false}),
+      RandomMatrix({kRows, 96, 32, 0, 5, true, {0, 95}, false}), RandomMatrix({kRows, 96, 16, 0, 6, true, {}, false})};
+  for (const ActivationType type : {ActivationType::kInt8, ActivationType::kInt16}) {
+    for (const std::array<std::size_t, 4>& tokens : {std::array<std::size_t, 4>{1, 3, 1, 16}, {2, 40, 17, 5}}) {
+      const std::vector<float> src = random_floats((tokens[0] + tokens[1] + tokens[2] + tokens[3]) * 96, 2);
+      for_every_target([&] {
+        std::vector<QuantizedMatrix> matrices;
+        std::vector<ActivationQuantization> formats;
+        for (const RandomMatrix& matrix : random) {
+          formats.push_back(matrices.emplace_back(matrix.view).activation_quantization(type, true));
+        }
+        std::vector<float> expected(src.size() / 96 * kRows, kUntouched);
+        std::vector<float> dst = expected;
+        std::vector<QuantizedActivations> activations(matrices.size());
+        std::vector<QuantizedActivations::Run> runs;
+        std::vector<QuantizedOutput> products;
+        for (std::size_t i = 0, first = 0; i < matrices.size(); first += tokens[i++]) {
+          QuantizedOutput product = {
+              .src = &activations[i], .matrix = &matrices[i], .dst = expected.data() + first * kRows, .stride = kRows};
+          activations[i].quantize(RowSource(src.data() + first * 96, 96), tokens[i], formats[i]);
+          matmul({&product, 1});
+          product.dst = dst.data() + first * kRows;
+          products.push_back(product);
+          runs.push_back({.dst = &activations[i], .format = &formats[i], .first = first, .count = tokens[i]});
+        }
+        QuantizedActivations::quantize(RowSource(src.data(), 96), runs);
+        matmul(products);
         CHECK(dst == expected);
       });
     }

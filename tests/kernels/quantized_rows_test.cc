@@ -102,8 +102,8 @@ std::vector<float> multiply(const QuantizedMatrix& matrix, const float* src, std
   QuantizedActivations activations;
   activations.quantize(RowSource(src, matrix.cols()), m, format);
   std::vector<float> dst(m * matrix.rows());
-  const QuantizedOutput product[] = {{&matrix, nullptr, dst.data(), matrix.rows()}};
-  matmul(activations, product);
+  const QuantizedOutput product[] = {{&activations, &matrix, nullptr, dst.data(), matrix.rows()}};
+  matmul(product);
   return dst;
 }
 
