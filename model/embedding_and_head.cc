@@ -15,6 +15,7 @@ namespace ballast::model {
 Embedding::Embedding(const ModelSpec& spec, const BlockParts& parts)
     : hidden_size_(spec.hidden_size),
       token_types_(spec.token_types),
+      first_position_(spec.first_position),
       scale_(static_cast<float>(spec.embedding_scale)),
       table_(parts.linear({Role::kEmbedding})) {
   if (spec.learned_positions) positions_ = parts.linear({Role::kPositionEmbedding});
@@ -36,9 +37,11 @@ void Embedding::check(const TokenSpan& tokens, std::size_t position) const {
       throw Error("token " + std::to_string(id), "not in the model's vocabulary of " + std::to_string(table_.rows()));
     }
   }
-  if (positions_ && position + tokens.size() > positions_->rows()) {
+  if (!positions_) return;
+  const std::size_t known = positions_->rows() - first_position_;
+  if (position + tokens.size() > known) {
     throw Error("position " + std::to_string(position + tokens.size() - 1),
-                "the model has learned positions up to " + std::to_string(positions_->rows() - 1) + " only");
+                "the model has learned positions up to " + std::to_string(known - 1) + " only");
   }
 }
 
@@ -69,7 +72,7 @@ void Embedding::embed(std::span<const PlacedToken> tokens, float* hidden) const 
     scaled_row(tokens[i].input, row);
     if (positions_) {
       float* position_row = scratch.of(thread);
-      decode_row(*positions_, tokens[i].position, position_row);
+      decode_row(*positions_, first_position_ + tokens[i].position, position_row);
       for (std::size_t c = 0; c < size; ++c) row[c] += position_row[c];
     }
     if (!token_type_.empty()) {

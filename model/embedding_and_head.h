@@ -67,6 +67,7 @@ class Embedding {
  private:
   std::size_t hidden_size_;
   std::size_t token_types_;
+  std::size_t first_position_;  ///< row of the table of positions
   float scale_;
   Linear table_;
   std::optional<Linear> positions_;

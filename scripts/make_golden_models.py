@@ -45,6 +45,8 @@ DELTA = dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_d
 SMALL = dict(SIZES, vocab_size=33, hidden_size=16, num_attention_heads=2, num_key_value_heads=1, intermediate_size=12)
 SINGLE = dict(SMALL, num_hidden_layers=1)
 NARROW = dict(SMALL, vocab_size=33, hidden_size=8)
+ENCODER = dict(vocab_size=33, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=12,
+               max_position_embeddings=64)
 # Class names in transformers, without the ending, and the configuration.
 FAMILIES = {
     "mistral": ("Mistral", "ForCausalLM", dict(SMALL, sliding_window=5)),
@@ -188,11 +190,16 @@ FAMILIES = {
             sliding_attention=dict(rope_type="default", rope_theta=300.0),
             full_attention=dict(rope_type="proportional", rope_theta=5000.0, partial_rotary_factor=0.5)))),
     "mimo": ("Qwen2", "ForCausalLM", dict(SIZES, use_sliding_window=False)),
+    "roberta": ("Roberta", "ForMaskedLM", dict(ENCODER, type_vocab_size=1, pad_token_id=0)),
+    "mpnet": ("MPNet", "ForMaskedLM", ENCODER),
+    "distilbert": ("DistilBert", "ForMaskedLM", dict(
+        vocab_size=33, dim=16, n_layers=2, n_heads=2, hidden_dim=12, max_position_embeddings=64, pad_token_id=0)),
 }
 MODEL_TYPES = {"mimo": ("mimo", "MiMoForCausalLM")}  # of families that transformers does not have, and that are like another one
 CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not that of the whole model
 WHOLE_EXPERTS = ("mixtral",)  # all experts of a layer in one tensor, as newer checkpoints have them
 FIRST_TOKEN, MASSIVE_CHANNEL = 1, 3
+PADS_WITH_FIRST = ("mpnet",)  # families in which that token pads, and has no position
 BATCH, TOKENS = 2, 14
 GGUF_FAMILIES = ("qwen2", "qwen3", "gpt2", "qwen3_moe", "gemma3_text")
 Q8_0, F16, BF16, F32 = (gguf.GGMLQuantizationType[name] for name in ("Q8_0", "F16", "BF16", "F32"))
@@ -217,7 +224,7 @@ def fill_family(model: torch.nn.Module, generator: torch.Generator) -> None:
         noise = torch.randn(tensor.shape, generator=generator)
         if name.endswith("bias"):
             value = 0.3 * noise
-            if "k_proj" in name or "key." in name:
+            if any(part in name for part in ("k_proj", "key.", "attn.k.", "k_lin")):
                 value[::11] *= 20
         elif name.endswith("A_log"):
             value = 0.5 * noise - 2  # memories that last for some tokens
@@ -239,7 +246,7 @@ def write_family(name: str, output: pathlib.Path, seed: int) -> None:
     model = getattr(transformers, prefix.removesuffix("Text") + ending)(config).float().eval()
     fill_family(model, generator)
     ids = torch.randint(2, settings["vocab_size"], (BATCH, TOKENS), generator=generator)
-    ids[:, 0] = FIRST_TOKEN
+    ids[:, 0] = FIRST_TOKEN + (name in PADS_WITH_FIRST)
     logits = model(ids).logits
     path = output / name
     if name in GGUF_FAMILIES:

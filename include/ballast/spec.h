@@ -2,8 +2,10 @@
 #ifndef BALLAST_SPEC_H_
 #define BALLAST_SPEC_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
@@ -73,6 +75,30 @@ struct QueryGrowthSpec {
   bool operator==(const QueryGrowthSpec&) const = default;
 };
 
+/// Biases of scores by the distance of key and query (T5, arXiv:1910.10683). Short distances have a bucket each, longer
+/// ones share buckets that widen by the logarithm up to `reach`; beyond it is the last one. Keys after the query have
+/// the second half of the buckets.
+struct RelativeBiasSpec {
+  std::size_t buckets = 0;  ///< even
+  std::size_t reach = 0;    ///< in tokens, more than buckets / 4
+
+  /// Returns the bucket of a key `distance` positions after its query, or before it if that is negative.
+  std::size_t bucket(std::int64_t distance) const {
+    const std::size_t side = buckets / 2;
+    const std::size_t exact = side / 2;
+    const std::size_t before = distance > 0 ? side : 0;
+    const auto tokens = static_cast<std::size_t>(distance < 0 ? -distance : distance);
+    if (tokens < exact) return before + tokens;
+    // In F32, as the models were trained: a distance at a border must not change its bucket.
+    const float ratio = std::log(static_cast<float>(tokens) / static_cast<float>(exact)) /
+                        static_cast<float>(std::log(static_cast<double>(reach) / static_cast<double>(exact)));
+    const auto further = static_cast<std::size_t>(ratio * static_cast<float>(side - exact));
+    return before + std::min(exact + further, side - 1);
+  }
+
+  bool operator==(const RelativeBiasSpec&) const = default;
+};
+
 /// A norm of queries and keys, without bias.
 struct HeadNormSpec {
   enum class Kind {
@@ -105,7 +131,8 @@ struct AttentionSpec {
   bool head_gates = false;       ///< the output gate has one value per head, not per element
   double score_cap = 0.0;        ///< a scaled score x becomes cap tanh(x / cap); 0: no cap
   bool sink_logits = false;      ///< each head has an additional score in the softmax, whose weight has no value
-  bool shares_keys = false;      ///< later layers read this layer's keys and values, too
+  std::optional<RelativeBiasSpec> relative_bias{};
+  bool shares_keys = false;  ///< later layers read this layer's keys and values, too
   std::optional<std::size_t>
       keys_of{};  ///< the earlier layer whose keys and values it reads; it then has none of its own
 
@@ -337,6 +364,7 @@ struct ModelSpec {
   bool tied_embeddings = false;    ///< the head is the embedding
   bool causal = true;              ///< false: an encoder, in which every token attends to all, or to all in its window
   bool learned_positions = false;  ///< a table of positions is added to the embedding
+  std::size_t first_position = 0;  ///< the row of that table for the first token
 
   NormSpec norm;
   BlockLayout layout = BlockLayout::kPreNorm;

@@ -9,6 +9,16 @@
 
 namespace ballast::kernels {
 
+/// Biases of scores by the distance of key and query. Not for INT8 caches, nor for keys that contain values.
+struct DistanceBias {
+  /// Null, or [heads][2 * reach + 1]: for keys from `reach` positions before the query to `reach` after it. Keys beyond
+  /// have the first and the last bias.
+  const float* values = nullptr;
+  std::size_t reach = 0;
+
+  std::size_t size() const { return 2 * reach + 1; }  ///< of a head
+};
+
 /// The parameters shared by all sequences of a call.
 struct AttentionShape {
   std::size_t heads = 0;
@@ -20,6 +30,7 @@ struct AttentionShape {
   float score_cap = 0.0F;      ///< a scaled score x becomes cap tanh(x / cap); 0: no cap
   /// Null, or [heads]: an additional score of each head in the softmax, whose weight has no value.
   const float* sink_logits = nullptr;
+  DistanceBias distance_bias{};  ///< added to scaled scores, before the cap
 
   std::size_t output_size() const { return value_size == 0 ? head_size : value_size; }
   std::size_t heads_of_key() const { return heads / kv_heads; }

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numbers>
 
 #include "kernels/attention/attention_task.h"
 #include "kernels/attention/exp2-inl.h"
@@ -48,6 +49,29 @@ HWY_INLINE void limit_scores(float limit, std::size_t count, float* scores) {
     const auto power = exp_of(df, hn::Mul(load(scores), stretch));
     store(hn::Mul(most, hn::Div(hn::Sub(power, one), hn::Add(power, one))), scores);
   });
+}
+
+/// Adds a head's biases by distance, in natural units, to the scores of a query at `query` with keys at `keys`.
+HWY_INLINE void add_distance_bias(const DistanceBias& bias, std::size_t head, std::size_t query,
+                                  const PositionRange& keys, float* scores) {
+  const FloatTag df;
+  const auto unit = hn::Set(df, std::numbers::log2e_v<float>);
+  const float* values = bias.values + head * bias.size();
+  const auto add_same = [&](std::size_t count, float value) HWY_ATTR {
+    const auto same = hn::Set(df, value);
+    for_vectors(count, [&](auto load, auto store) HWY_ATTR { store(hn::MulAdd(same, unit, load(scores)), scores); });
+    scores += count;
+  };
+  const PositionRange reached = {query - std::min(query, bias.reach), query + bias.reach + 1};
+  const PositionRange near = intersection(reached, keys);
+  add_same(near.begin - keys.begin, values[0]);
+  if (near.size() != 0) {
+    const float* own = values + (near.begin + bias.reach - query);
+    for_vectors(near.size(),
+                [&](auto load, auto store) HWY_ATTR { store(hn::MulAdd(load(own), unit, load(scores)), scores); });
+    scores += near.size();
+  }
+  add_same(keys.end - near.end, values[bias.size() - 1]);
 }
 
 /// Returns the factor on a row's previous sums and total when its maximum rises.
@@ -122,16 +146,17 @@ HWY_INLINE void accumulate_float_values(const AttentionBlock& block, std::size_t
   }
 }
 
-/// Adds a block to the rows' running softmax; a row attends to visible(row), a part of the block's positions. `limit`
-/// as in score_limit.
-template <class Visible>
+/// Adds a block to the rows' running softmax; a row attends to visible(row), a part of the block's positions.
+/// add_bias(row, scores) adds to its scores with the block's keys. `limit` as in score_limit.
+template <class Visible, class AddBias>
 HWY_INLINE void attend_float_block(const AttentionBlock& block, float limit, std::size_t rows, const Visible& visible,
-                                   const AttentionScratch& scratch) {
+                                   const AddBias& add_bias, const AttentionScratch& scratch) {
   score_float_block(block, rows, scratch);
   const std::size_t first = block.first_position + block.begin;
   for (std::size_t row = 0; row < rows; ++row) {
     const PositionRange seen = visible(row);
     float* scores = scratch.scores + row * kAttentionKeys;
+    add_bias(row, scores);
     if (limit > 0.0F) limit_scores(limit, block.count(), scores);
     if (seen.begin == 0 && seen.end != 0) scratch.rows.first_score[row] = scores[0];
     std::fill_n(scores, seen.begin - first, 0.0F);

@@ -158,6 +158,12 @@ void attention(const AttentionShape& shape, const AttentionSequence& sequence) {
           weights[j] += bias_score(kv.key_bias, shape, kv_head, q + h * shape.head_size, j);
         }
         weights[j] *= shape.scale;
+        if (const DistanceBias& bias = shape.distance_bias; bias.values != nullptr) {
+          const auto reach = static_cast<std::ptrdiff_t>(bias.reach);
+          const std::ptrdiff_t distance = static_cast<std::ptrdiff_t>(j) - static_cast<std::ptrdiff_t>(position);
+          weights[j] +=
+              bias.values[static_cast<std::ptrdiff_t>(h * bias.size()) + reach + std::clamp(distance, -reach, reach)];
+        }
         if (shape.score_cap > 0) weights[j] = shape.score_cap * std::tanh(weights[j] / shape.score_cap);
       }
       const double maximum = *std::max_element(weights.begin(), weights.end());

@@ -91,7 +91,12 @@
   ADD(kLlama4Text)                 \
   ADD(kLlama4)                     \
   ADD(kModernBert)                 \
-  ADD(kMimo)
+  ADD(kMimo)                       \
+  ADD(kRoberta)                    \
+  ADD(kXlmRoberta)                 \
+  ADD(kCamembert)                  \
+  ADD(kMpnet)                      \
+  ADD(kDistilbert)
 
 namespace ballast::model {
 

@@ -74,6 +74,39 @@ DecoderConfig read_llama_line(const files::JsonReader& config, const LlamaLineDe
   return decoder;
 }
 
+bool predicts_masked_words(const files::JsonReader& config, const std::string& name) {
+  if (!config.has("architectures")) return true;
+  const std::vector<std::string> classes = config.at("architectures").strings();
+  const std::string bare = name + "Model";
+  const std::string masked = name + "ForMaskedLM";
+  if (classes == std::vector{bare}) return false;
+  for (const std::string& written : classes) {
+    if (written == masked) continue;
+    config.fail("architectures", "'" + written + "' is not supported; supported: " + bare + ", " + masked);
+  }
+  return true;
+}
+
+void make_bert_like(const files::JsonReader& config, bool has_head, Activation head_transform, DecoderConfig& encoder) {
+  ModelSpec& spec = encoder.spec;
+  spec.norm.kind = NormSpec::Kind::kLayer;
+  spec.norm.bias = true;
+  spec.layout = BlockLayout::kPostNorm;
+  spec.causal = false;
+  spec.learned_positions = true;
+  spec.embedding_norm = true;
+  encoder.mlp.gated = false;
+  spec.biases = {.query = true, .key = true, .value = true, .attention_output = true, .up = true, .down = true};
+  spec.has_head = has_head;
+  if (has_head) spec.head_transform = head_transform;
+  spec.biases.head = spec.biases.head_transform = has_head;
+  if (!has_head) spec.tied_embeddings = true;
+  if (config.flag("is_decoder", false)) config.fail("is_decoder", "true is not supported");
+  const std::string positions = config.text("position_embedding_type", "absolute");
+  if (positions == "absolute") return;
+  config.fail("position_embedding_type", "'" + positions + "' is not supported; supported: absolute");
+}
+
 void read_attention_biases(const files::JsonReader& config, BiasSpec& biases) {
   biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);
 }

@@ -128,6 +128,14 @@ void read_llama_biases(const files::JsonReader& config, BiasSpec& biases);
 AttentionSpec read_heads(const files::JsonReader& config, std::string_view heads, std::string_view kv_heads,
                          std::size_t hidden_size, std::string_view head_size = {}, const HeadDefaults& defaults = {});
 
+/// Returns whether an encoder was written by the class that predicts masked words, NAMEForMaskedLM, or by NAMEModel,
+/// which has no head. Without the field `architectures` it has a head. Others are refused.
+bool predicts_masked_words(const files::JsonReader& config, const std::string& name);
+
+/// Returns an encoder as BERT's, without sizes of heads and MLP: norms after the residual, biases everywhere, learned
+/// positions, a norm of the embedding, and with a head, if there is one, that has a linear with this activation.
+void make_bert_like(const files::JsonReader& config, bool has_head, Activation head_transform, DecoderConfig& encoder);
+
 /// Reads routed experts; the arguments are the names of the fields with their number, their hidden channels, and the
 /// number per token.
 ExpertSpec read_experts(const files::JsonReader& config, std::string_view count, std::string_view size,

@@ -39,7 +39,8 @@ enum class Role : std::uint16_t {
   kQueryNorm,
   kKeyNorm,
   kOutputGate,
-  kSinkLogits,  ///< a vector, one score per head
+  kSinkLogits,    ///< a vector, one score per head
+  kRelativeBias,  ///< a vector, [buckets][heads]
   kAttentionOutput,
   kDeltaQuery,
   kDeltaKey,

@@ -72,7 +72,7 @@ CacheShape shape_of_cache(const LayerSpec& layer) {
   return layer.attention()->keys_of ? CacheShape{} : shape_of_heads(layer);
 }
 
-constexpr std::array<RoleRow, 8> kRoles{{
+constexpr std::array<RoleRow, 9> kRoles{{
     {.role = Role::kQuery,
      .shape =
          [](const ModelSpec& spec, const LayerSpec& layer) {
@@ -102,6 +102,7 @@ constexpr std::array<RoleRow, 8> kRoles{{
     kQueryNormRow,
     kKeyNormRow,
     kSinkLogitsRow,
+    kRelativeBiasRow,
     kAttentionOutputRow,
 }};
 

@@ -64,6 +64,19 @@ void scale_queries_by_position(const BlockPass& pass, float* rows, std::size_t s
   }
 }
 
+/// Returns the biases of all distances up to the spec's reach, [heads][2 * reach + 1], from those of its buckets,
+/// [buckets][heads].
+std::vector<float> biases_by_distance(const RelativeBiasSpec& spec, std::size_t heads, std::span<const float> buckets) {
+  const auto reach = static_cast<std::int64_t>(spec.reach);
+  std::vector<float> biases;
+  for (std::size_t head = 0; head < heads; ++head) {
+    for (std::int64_t distance = -reach; distance <= reach; ++distance) {
+      biases.push_back(buckets[spec.bucket(distance) * heads + head]);
+    }
+  }
+  return biases;
+}
+
 /// Multiplies values [rows][heads][value_size] by the sigmoids of their gates: one for each value or for each head.
 void apply_output_gate(const AttentionSpec& spec, const float* gates, std::size_t rows, float* values) {
   if (spec.head_gates) {
@@ -135,6 +148,10 @@ HeadAttention::HeadAttention(const AttentionSpec& spec, const BlockParts& parts)
     if (!spec.keys_of) key_norm_ = parts.norm(Role::kKeyNorm);
   }
   if (spec.sink_logits) sink_logits_ = parts.vector(Role::kSinkLogits);
+  if (spec.relative_bias) {
+    distance_bias_ = biases_by_distance(*spec.relative_bias, spec.heads, parts.vector(Role::kRelativeBias));
+    bias_reach_ = spec.relative_bias->reach;
+  }
   if (spec.output_gate) output_gate_ = parts.linear({Role::kOutputGate});
   output_ = parts.linear({Role::kAttentionOutput});
 }
@@ -220,14 +237,15 @@ std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) 
   BlockActivations& a = pass.activations;
   if (pass.options.first_token_share) a.first_token_share.assign(pass.batch.size() * spec.heads, 0.0);
 
-  const kernels::AttentionShape shape = {.heads = layout.heads,
-                                         .kv_heads = layout.cache.kv_heads,
-                                         .head_size = layout.cache.key_size,
-                                         .scale = static_cast<float>(spec.scale),
-                                         .value_size = layout.cache.value_size,
-                                         .causal = pass.spec.causal,
-                                         .score_cap = static_cast<float>(spec.score_cap),
-                                         .sink_logits = sink_logits_.empty() ? nullptr : sink_logits_.data()};
+  kernels::AttentionShape shape = {.heads = layout.heads,
+                                   .kv_heads = layout.cache.kv_heads,
+                                   .head_size = layout.cache.key_size,
+                                   .scale = static_cast<float>(spec.scale),
+                                   .value_size = layout.cache.value_size,
+                                   .causal = pass.spec.causal,
+                                   .score_cap = static_cast<float>(spec.score_cap),
+                                   .sink_logits = sink_logits_.empty() ? nullptr : sink_logits_.data()};
+  if (!distance_bias_.empty()) shape.distance_bias = {.values = distance_bias_.data(), .reach = bias_reach_};
   std::vector<kernels::AttentionSequence>& sequences = a.attention_sequences;
   sequences.clear();
   const kernels::KeyBias bias = key_bias(pass);

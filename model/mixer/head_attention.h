@@ -73,8 +73,10 @@ class HeadAttention : public Mixer {
   void append(const BlockPass& pass, const HeadRow& layout) const;
   std::size_t attend(const BlockPass& pass, const HeadRow& layout) const;
 
-  Norm query_norm_, key_norm_;      ///< without a gain: no norm
-  std::vector<float> sink_logits_;  ///< empty: none
+  Norm query_norm_, key_norm_;        ///< without a gain: no norm
+  std::vector<float> sink_logits_;    ///< empty: none
+  std::vector<float> distance_bias_;  ///< as in kernels::DistanceBias; empty: none
+  std::size_t bias_reach_ = 0;
   std::optional<Linear> output_gate_;
   Linear output_;
 };

@@ -95,6 +95,20 @@ inline constexpr RoleRow kSinkLogitsRow = {
     .shape = [](const ModelSpec&, const LayerSpec& layer) { return MatrixShape{1, layer.attention()->heads}; },
     .present = [](const ModelSpec&, const LayerSpec& layer) { return layer.attention()->sink_logits; }};
 
+inline constexpr RoleRow kRelativeBiasRow = {
+    .role = Role::kRelativeBias,
+    .kind = RoleRow::Kind::kVector,
+    .shape =
+        [](const ModelSpec&, const LayerSpec& layer) {
+          return MatrixShape{1, layer.attention()->relative_bias->buckets * layer.attention()->heads};
+        },
+    .present = [](const ModelSpec&, const LayerSpec& layer) { return layer.attention()->relative_bias.has_value(); },
+    .stored_shape =
+        [](const ModelSpec&, const LayerSpec& layer) {
+          return Shape{static_cast<std::int64_t>(layer.attention()->relative_bias->buckets),
+                       static_cast<std::int64_t>(layer.attention()->heads)};
+        }};
+
 inline constexpr RoleRow kAttentionOutputRow = {
     .role = Role::kAttentionOutput,
     .shape =

@@ -72,7 +72,7 @@ constexpr std::array<RoleRow, 17> kOuterRows{{
      .kind = Kind::kTable,
      .place = Place::kFront,
      .shape = [](const ModelSpec& spec,
-                 const LayerSpec&) { return MatrixShape{spec.context_length, spec.hidden_size}; },
+                 const LayerSpec&) { return MatrixShape{spec.first_position + spec.context_length, spec.hidden_size}; },
      .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.learned_positions; }},
     {.role = Role::kTokenTypeEmbedding,
      .kind = Kind::kTable,

@@ -144,18 +144,33 @@ bool TensorLocator::all_is_plain() const {
          std::ranges::all_of(layers, plain_layer);
 }
 
+/// Returns whether the checkpoint has a matrix, or the gain of a norm.
+bool TensorLocator::is_stored(Role role, std::size_t layer) const {
+  if (is_norm(role)) return checkpoint_->contains(find_vector(layout_, *checkpoint_, role, "weight", layer));
+  const MatrixLocation matrix = stored(role, layer, 0);
+  const bool quantized = quantization_ && quantization_->quantizes(name(role, layer, 0));
+  return quantized || matrix.foreign || checkpoint_->contains(matrix.weight());
+}
+
+void TensorLocator::remove_head() {
+  spec_.has_head = false;
+  spec_.head_transform.reset();
+  spec_.biases.head = spec_.biases.head_transform = false;
+  spec_.tied_embeddings = true;
+}
+
 /// Handles a missing head: the head is then the embedding, or the model has none.
 void TensorLocator::find_head(const files::JsonReader& config) {
+  // Encoders that were trained further for vectors often name the class of the model with which that began.
+  const bool bare = spec_.head_transform && !is_stored(Role::kHeadTransform, 0) && !is_stored(Role::kHeadNorm, 0);
+  if (bare) return remove_head();
   if (spec_.tied_embeddings || !spec_.has_head || layout_.gguf) return;
-  const MatrixLocation head = stored(Role::kHead, 0, 0);
-  const bool quantized = quantization_ && quantization_->quantizes(name(Role::kHead, 0, 0));
-  if (head.foreign || quantized || checkpoint_->contains(head.weight())) return;
+  if (is_stored(Role::kHead, 0)) return;
   // Some checkpoints leave the flag at its default and the head out. The bare model of a family has no head: it makes
   // vectors of texts.
   const files::JsonReader text = text_config(config);
   const bool said = config.has("tie_word_embeddings") || text.has("tie_word_embeddings");
-  spec_.has_head = !said && !is_bare_model(config);
-  if (!spec_.has_head) spec_.biases.head = false;
+  if (said || is_bare_model(config)) return remove_head();
   spec_.tied_embeddings = true;
 }
 
@@ -177,15 +192,9 @@ void TensorLocator::check_block(std::size_t layer) const {
 
 /// Returns whether the checkpoint has one of the tensors that only a draft head has. Precondition: spec_.draft_head.
 bool TensorLocator::has_draft_tensor() const {
-  const std::size_t layer = *layout_.draft_layer;
-  const auto is_stored = [&](Role role) {
-    if (is_norm(role)) return checkpoint_->contains(find_vector(layout_, *checkpoint_, role, "weight", layer));
-    const MatrixLocation matrix = stored(role, layer, 0);
-    const bool quantized = quantization_ && quantization_->quantizes(name(role, layer, 0));
-    return quantized || matrix.foreign || checkpoint_->contains(matrix.weight());
-  };
   // A config.json may announce a head that the checkpoint does not have: the tensors decide.
-  return std::ranges::any_of(kDraftRoles, [&](Role role) { return role != Role::kDraftModelNorm && is_stored(role); });
+  return std::ranges::any_of(
+      kDraftRoles, [&](Role role) { return role != Role::kDraftModelNorm && is_stored(role, *layout_.draft_layer); });
 }
 
 std::optional<TensorLocator> TensorLocator::find_draft_head() const {

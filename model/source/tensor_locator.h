@@ -98,6 +98,8 @@ class TensorLocator {
  private:
   void read_quantization_config(const files::JsonReader& config);
   std::vector<int> read_end_tokens(const files::JsonReader& config) const;
+  bool is_stored(Role role, std::size_t layer) const;
+  void remove_head();
   void find_head(const files::JsonReader& config);
   void check_tensors() const;
   void check_block(std::size_t layer) const;

@@ -32,6 +32,7 @@ struct AttentionCase {
   std::size_t fp16_every = 0;  ///< INT8: one token of this many is stored in F16; in a ring also all sinks
   float score_cap = 0.0F;
   bool sink_logits = false;
+  std::size_t bias_reach = 0;   ///< not 0: scores have biases by distance
   float key_bias = 0.0F;        ///< INT8: spread of a bias that keys lack; each head's last channel is not rotated
   bool values_in_keys = false;  ///< values are the first channels of the keys
   float others_times = 1.0F;    ///< with values_in_keys: factor on the other channels of the keys
@@ -41,8 +42,8 @@ inline std::ostream& operator<<(std::ostream& out, const AttentionCase& c) {
   return out << c.heads << '/' << c.kv_heads << " heads of " << c.head_size << '/' << c.value_size << ", " << c.queries
              << " queries of " << c.length << ", type " << static_cast<int>(c.type) << ", window " << c.window << '+'
              << c.sinks << ", ring " << c.ring << ", F16 every " << c.fp16_every << ", bias " << c.key_bias << ", cap "
-             << c.score_cap << (c.sink_logits ? ", sink logits" : "") << ", spread " << c.spread
-             << (c.values_in_keys ? ", values in keys" : "");
+             << c.score_cap << (c.sink_logits ? ", sink logits" : "") << ", biases to " << c.bias_reach << ", spread "
+             << c.spread << (c.values_in_keys ? ", values in keys" : "");
 }
 
 struct AttentionResult {
@@ -164,7 +165,7 @@ struct AttentionData {
   AttentionCase c;
   AttentionShape shape;
   std::size_t q_stride;
-  std::vector<float> q, sink_q, bias, sink_logits;
+  std::vector<float> q, sink_q, bias, sink_logits, distance_bias;
   KeyRotation rotation;
   CacheCase cache;
 
@@ -182,9 +183,11 @@ struct AttentionData {
         sink_q(random_floats(c.queries * c.heads * c.head_size, seed + 3, c.spread)),
         bias(random_floats(c.kv_heads * c.head_size, seed + 4, c.key_bias)),
         sink_logits(random_floats(c.heads, 5, 2.0F)),
+        distance_bias(random_floats(c.heads * (2 * c.bias_reach + 1), 6, 2.0F)),
         rotation(frequencies((c.head_size - 1) / 2), 1.25, (c.head_size - 1) % 2),
         cache(c, shape.output_size(), seed + 1) {
     if (c.sink_logits) shape.sink_logits = sink_logits.data();
+    if (c.bias_reach != 0) shape.distance_bias = {.values = distance_bias.data(), .reach = c.bias_reach};
   }
 
   AttentionSequence sequence(AttentionResult& result) const {

@@ -338,6 +338,30 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("biases by distance are added to scores on every target, for every shape") {
+  for (const CacheType type : {CacheType::kF32, CacheType::kF16}) {
+    for (const std::size_t reach : {1, 40, 1000}) {
+      for (const bool causal : {true, false}) {
+        for (AttentionCase c : kCases) {
+          c.type = type;
+          c.bias_reach = reach;
+          c.causal = causal;
+          check_attention(c);
+        }
+        check_attention({.heads = 4,
+                         .kv_heads = 2,
+                         .head_size = 24,
+                         .queries = 300,
+                         .length = 700,
+                         .type = type,
+                         .causal = causal,
+                         .score_cap = 3.0F,
+                         .bias_reach = reach});
+      }
+    }
+  }
+}
+
 TEST_CASE("a head whose sink logit is far above all scores returns almost zero") {
   AttentionData data({.heads = 2, .kv_heads = 1, .head_size = 8, .queries = 3, .length = 10}, 3);
   const std::vector<float> logits = {1e4F, -1e4F};

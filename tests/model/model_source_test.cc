@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -71,6 +72,7 @@ std::string missed_name(const std::string& family, const std::string& tensor) {
   };
   if (family == "deepseek_v2") return renamed(".q_proj", ".q_b_proj.weight");
   if (family == "bert") return renamed("predictions.bias", "predictions.decoder.bias");
+  if (family == "mpnet") return renamed("relative_attention_bias", "layer.1.attention.relative_attention_bias.weight");
   if (tensor.contains("shared_mlp")) return tensor;
   if (tensor.contains("input_linear")) return renamed(".input_linear", ".experts.0.gate_proj.weight");
   if (tensor.contains("output_linear")) return renamed(".output_linear", ".experts.0.down_proj.weight");
@@ -167,6 +169,22 @@ TEST_CASE("a head that is left out is the embedding only when the configuration 
   CHECK(written_spec().tied_embeddings);
   model.config["architectures"] = {"LlamaModel"};
   CHECK_FALSE(written_spec().has_head);
+}
+
+TEST_CASE("an encoder whose class has a head, but whose checkpoint has none, makes vectors") {
+  for (const char* family : {"bert", "roberta", "mpnet", "distilbert", "modernbert"}) {
+    CAPTURE(family);
+    const test::TemporaryDirectory directory;
+    TinyModel model = test::read_model(golden_model(family));
+    std::erase_if(model.tensors, [](const auto& tensor) {
+      return std::ranges::any_of(std::array{"lm_head", "cls.", "vocab_", "head.", "decoder."},
+                                 [&](const char* part) { return tensor.first.starts_with(part); });
+    });
+    const ModelSpec spec = ModelSource(model.write(directory.path())).spec();
+    CHECK_FALSE(spec.has_head);
+    CHECK_FALSE(spec.head_transform);
+    CHECK_FALSE(spec.biases.head);
+  }
 }
 
 TEST_CASE("names may lack the word that a family's bare model does not have") {

@@ -156,6 +156,7 @@ TEST_CASE("blocks of all kinds agree with the reference of their spec") {
     attention.head_gates = coin();
     attention.score_cap = coin() ? 0.7 : 0.0;
     attention.sink_logits = coin();
+    if (coin()) attention.relative_bias = {.buckets = 8, .reach = 5};
     attention.value_norm = coin();
     attention.values_are_keys = random() % 4 == 0;
     spec.layer_scales = coin();

@@ -40,35 +40,21 @@ constexpr std::array<FusedTensor, 1> kFused{{{"", "blk.{}.attn_qkv", kAttentionP
 
 constexpr std::array<std::string_view, 1> kNoPrefix = {""};
 
-bool is_headless(const files::JsonReader& config) {
-  if (!config.has("architectures")) return false;
-  const std::vector<std::string> classes = config.at("architectures").strings();
-  return classes.size() == 1 && classes.front() == "BertModel";
+/// Returns whether the model predicts masked words. A checkpoint of pre-training has a head for the next sentence, too.
+bool has_masked_head(const files::JsonReader& config) {
+  constexpr std::string_view kField = "architectures";
+  const bool pretrained =
+      config.has(kField) && config.at(kField).strings() == std::vector<std::string>{"BertForPreTraining"};
+  return pretrained || predicts_masked_words(config, "Bert");
 }
 
 ModelSpec describe(const files::JsonReader& config) {
   DecoderConfig encoder = read_sizes(config, 512, true);
-  ModelSpec& spec = encoder.spec;
-  spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-12), .bias = true};
-  spec.layout = BlockLayout::kPostNorm;
-  spec.causal = false;
-  spec.learned_positions = true;
   encoder.mlp.activation = read_activation(config, "hidden_act", "gelu");
-  encoder.mlp.gated = false;
-  spec.biases = {.query = true, .key = true, .value = true, .attention_output = true, .up = true, .down = true};
-  spec.token_types = config.count("type_vocab_size", 2);
-  spec.embedding_norm = true;
-  spec.has_head = !is_headless(config);
-  if (!spec.has_head) spec.tied_embeddings = true;
-  spec.biases.head = spec.has_head;
-  if (spec.has_head) spec.head_transform = encoder.mlp.activation;
-  spec.biases.head_transform = spec.has_head;
-  encoder.attention = read_heads(config, "num_attention_heads", "num_attention_heads", spec.hidden_size);
-  if (config.flag("is_decoder", false)) config.fail("is_decoder", "true is not supported");
-  const std::string positions = config.text("position_embedding_type", "absolute");
-  if (positions != "absolute") {
-    config.fail("position_embedding_type", "'" + positions + "' is not supported; supported: absolute");
-  }
+  make_bert_like(config, has_masked_head(config), encoder.mlp.activation, encoder);
+  encoder.spec.norm.epsilon = config.positive("layer_norm_eps", 1e-12);
+  encoder.spec.token_types = config.count("type_vocab_size", 2);
+  encoder.attention = read_heads(config, "num_attention_heads", "num_attention_heads", encoder.spec.hidden_size);
   return encoder.finish();
 }
 

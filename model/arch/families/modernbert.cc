@@ -41,20 +41,8 @@ constexpr std::array<FusedTensor, 2> kFused{
 
 constexpr std::array<std::string_view, 1> kNoPrefix = {""};
 
-/// Returns whether the class that wrote the checkpoint predicts masked words.
-bool restores_words(const files::JsonReader& config) {
-  if (!config.has("architectures")) return true;
-  const std::vector<std::string> classes = config.at("architectures").strings();
-  if (classes == std::vector<std::string>{"ModernBertModel"}) return false;
-  for (const std::string& name : classes) {
-    if (name == "ModernBertForMaskedLM") continue;
-    config.fail("architectures", "'" + name + "' is not supported; supported: ModernBertModel, ModernBertForMaskedLM");
-  }
-  return true;
-}
-
 void read_head(const files::JsonReader& config, ModelSpec& spec) {
-  spec.has_head = restores_words(config);
+  spec.has_head = predicts_masked_words(config, "ModernBert");
   if (!spec.has_head) {
     spec.tied_embeddings = true;
     return;

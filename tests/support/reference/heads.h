@@ -62,6 +62,11 @@ class ReferenceHeads : public ReferenceRoles {
             score += p.q[t][head * spec.head_size + c] * p.k[s][group * spec.head_size + c];
           }
           score *= spec.scale;
+          if (spec.relative_bias) {
+            const auto distance = static_cast<std::int64_t>(s) - static_cast<std::int64_t>(t);
+            const std::size_t bucket = spec.relative_bias->bucket(distance);
+            score += at(Role::kRelativeBias, layer).weight[bucket * spec.heads + head];
+          }
           if (spec.score_cap > 0) score = spec.score_cap * std::tanh(score / spec.score_cap);
           weights.push_back(std::exp(score));
           total += weights.back();

@@ -127,7 +127,7 @@ class ReferenceModel : public ReferenceRoles {
       x.emplace_back(spec_.hidden_size, 0.0);
       add_row(Role::kEmbedding, static_cast<std::size_t>(ids[t]));
       for (double& value : x.back()) value *= spec_.embedding_scale;
-      if (spec_.learned_positions) add_row(Role::kPositionEmbedding, t);
+      if (spec_.learned_positions) add_row(Role::kPositionEmbedding, spec_.first_position + t);
       if (spec_.token_types > 0) add_row(Role::kTokenTypeEmbedding, 0);
     }
     return spec_.embedding_norm ? norm(Role::kEmbeddingNorm, 0, x) : x;
