@@ -32,7 +32,7 @@ TEST_CASE("a converted mixture gives the same bits with a part of its experts in
       options.recipe = test::fixed_recipe(scheme);
       if (scheme == "w4a8") {  // experts that need their rows in different forms
         options.recipe.overrides = {{"experts\\.[03]\\.down", parse_format("int8-g32")},
-                                    {"experts\\.1\\.down", parse_format("int4-g16")},
+                                    {"experts\\.1\\.down", parse_format("int4-channel")},
                                     {"experts\\.2\\.up", parse_format("int8-channel")}};
       }
       options.calibration.samples = 2;
