@@ -194,6 +194,8 @@ FAMILIES = {
     "mpnet": ("MPNet", "ForMaskedLM", ENCODER),
     "distilbert": ("DistilBert", "ForMaskedLM", dict(
         vocab_size=33, dim=16, n_layers=2, n_heads=2, hidden_dim=12, max_position_embeddings=64, pad_token_id=0)),
+    "nomic_bert": ("NomicBert", "ForMaskedLM", dict(
+        ENCODER, hidden_size=8, num_hidden_layers=1, pad_token_id=0)),
 }
 MODEL_TYPES = {"mimo": ("mimo", "MiMoForCausalLM")}  # of families that transformers does not have, and that are like another one
 CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not that of the whole model

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Writes a Llama checkpoint of random BF16 weights, to measure speed and memory at any size.
+"""Writes a Llama or Qwen3 MoE checkpoint of random BF16 weights, to measure speed and memory at any size.
 
     pip install numpy
     make_random_checkpoint.py OUT_DIR [--layers 28] [--hidden 1536] [--heads 12] [--kv-heads 2] [--mlp 8960] [--vocab 49152]
-        [--shards 1]
+        [--shards 1] [--head-size 0] [--experts 0] [--per-token 8]
 
-The default has the shape of Qwen2.5-1.5B with a vocabulary of 49,152 (2.8 GB). One tensor is in memory at a time. With
-several shards model.safetensors.index.json maps tensors to shards.
+The default has the shape of Qwen2.5-1.5B with a vocabulary of 49,152 (2.8 GB). With experts, --mlp is the size of one;
+4 layers of Qwen3-30B-A3B's shape (6.2 GB) are
+
+    --layers 4 --hidden 2048 --heads 32 --kv-heads 4 --head-size 128 --mlp 768 --experts 128 --vocab 151936
+
+One tensor is in memory at a time. With several shards model.safetensors.index.json maps tensors to shards.
 """
 import argparse
 import json
@@ -23,7 +27,7 @@ def bf16(values: np.ndarray) -> np.ndarray:
 
 
 def tensor_shapes(args) -> dict[str, tuple[int, ...]]:
-    head = args.hidden // args.heads
+    head = args.head_size or args.hidden // args.heads
     queries, keys = args.heads * head, args.kv_heads * head
     shapes = {"model.embed_tokens.weight": (args.vocab, args.hidden)}
     for i in range(args.layers):
@@ -35,10 +39,19 @@ def tensor_shapes(args) -> dict[str, tuple[int, ...]]:
             prefix + "self_attn.v_proj.weight": (keys, args.hidden),
             prefix + "self_attn.o_proj.weight": (args.hidden, queries),
             prefix + "post_attention_layernorm.weight": (args.hidden,),
-            prefix + "mlp.gate_proj.weight": (args.mlp, args.hidden),
-            prefix + "mlp.up_proj.weight": (args.mlp, args.hidden),
-            prefix + "mlp.down_proj.weight": (args.hidden, args.mlp),
         }
+        if args.experts:
+            shapes |= {
+                prefix + "self_attn.q_norm.weight": (head,),
+                prefix + "self_attn.k_norm.weight": (head,),
+                prefix + "mlp.gate.weight": (args.experts, args.hidden),
+            }
+        for mlp in [f"mlp.experts.{e}." for e in range(args.experts)] or ["mlp."]:
+            shapes |= {
+                prefix + mlp + "gate_proj.weight": (args.mlp, args.hidden),
+                prefix + mlp + "up_proj.weight": (args.mlp, args.hidden),
+                prefix + mlp + "down_proj.weight": (args.hidden, args.mlp),
+            }
     shapes["model.norm.weight"] = (args.hidden,)
     return shapes
 
@@ -65,7 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=pathlib.Path)
     for name, default in dict(layers=28, hidden=1536, heads=12, kv_heads=2, mlp=8960, vocab=49152, seed=0,
-                              shards=1).items():
+                              shards=1, head_size=0, experts=0, per_token=8).items():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -76,6 +89,13 @@ def main() -> None:
         "max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "tie_word_embeddings": True,
         "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}, "bos_token_id": 1, "eos_token_id": 2,
     }
+    if args.head_size:
+        config["head_dim"] = args.head_size
+    if args.experts:
+        config |= {
+            "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "num_experts": args.experts,
+            "num_experts_per_tok": args.per_token, "moe_intermediate_size": args.mlp, "norm_topk_prob": True,
+        }
     (args.out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     shapes = tensor_shapes(args)
     rng = np.random.default_rng(args.seed)

@@ -96,7 +96,12 @@
   ADD(kXlmRoberta)                 \
   ADD(kCamembert)                  \
   ADD(kMpnet)                      \
-  ADD(kDistilbert)
+  ADD(kDistilbert)                 \
+  ADD(kNomicBert)                  \
+  ADD(kGte)                        \
+  ADD(kJinaEmbeddingsV3)           \
+  ADD(kElectra)                    \
+  ADD(kEuroBert)
 
 namespace ballast::model {
 

@@ -132,7 +132,7 @@ AttentionSpec read_heads(const files::JsonReader& config, std::string_view heads
 /// which has no head. Without the field `architectures` it has a head. Others are refused.
 bool predicts_masked_words(const files::JsonReader& config, const std::string& name);
 
-/// Returns an encoder as BERT's, without sizes of heads and MLP: norms after the residual, biases everywhere, learned
+/// Gives an encoder what BERT has, but for sizes of heads and MLP: norms after the residual, biases everywhere, learned
 /// positions, a norm of the embedding, and with a head, if there is one, that has a linear with this activation.
 void make_bert_like(const files::JsonReader& config, bool has_head, Activation head_transform, DecoderConfig& encoder);
 

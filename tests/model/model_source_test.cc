@@ -73,6 +73,23 @@ std::string missed_name(const std::string& family, const std::string& tensor) {
   if (family == "deepseek_v2") return renamed(".q_proj", ".q_b_proj.weight");
   if (family == "bert") return renamed("predictions.bias", "predictions.decoder.bias");
   if (family == "mpnet") return renamed("relative_attention_bias", "layer.1.attention.relative_attention_bias.weight");
+  if (family == "nomic_bert") {  // its checkpoints have the authors' names
+    const std::string plain = tensor.contains("encoder.") ? "nomic_bert." + tensor.substr(19) : tensor;
+    const std::pair<const char*, const char*> names[] = {{".emb_ln", ".embeddings.LayerNorm"},
+                                                         {".attn.Wqkv", ".self_attn.q_proj"},
+                                                         {".attn.out_proj", ".self_attn.o_proj"},
+                                                         {".norm1", ".post_attention_layernorm"},
+                                                         {".norm2", ".post_mlp_layernorm"},
+                                                         {".fc11", ".up_proj"},
+                                                         {".fc12", ".gate_proj"},
+                                                         {".fc2", ".down_proj"}};
+    for (const auto& [own, written] : names) {
+      if (const std::size_t at = plain.find(own); at != std::string::npos) {
+        return plain.substr(0, at) + written + plain.substr(at + std::string_view(own).size());
+      }
+    }
+    return renamed("predictions.bias", "predictions.decoder.bias");
+  }
   if (tensor.contains("shared_mlp")) return tensor;
   if (tensor.contains("input_linear")) return renamed(".input_linear", ".experts.0.gate_proj.weight");
   if (tensor.contains("output_linear")) return renamed(".output_linear", ".experts.0.down_proj.weight");

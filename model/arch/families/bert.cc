@@ -1,8 +1,9 @@
 // BERT: an encoder with norms after the residual, token types and a head that predicts masked words. Encoders of texts
-// are published without the head and without the first part of all tensor names.
+// are published without the head and without the first part of all tensor names. ELECTRA has a head of another name.
 #include <array>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/arch/architectures.h"
@@ -35,6 +36,25 @@ constexpr std::array<TensorNames, 17> kNames{{
     {Role::kMlpNorm, "bert.encoder.layer.{}.output.LayerNorm", "blk.{}.layer_output_norm"},
 }};
 
+constexpr std::array<TensorNames, 16> kElectraNames{{
+    {Role::kEmbedding, "electra.embeddings.word_embeddings", ""},
+    {Role::kPositionEmbedding, "electra.embeddings.position_embeddings", ""},
+    {Role::kTokenTypeEmbedding, "electra.embeddings.token_type_embeddings", ""},
+    {Role::kEmbeddingNorm, "electra.embeddings.LayerNorm", ""},
+    {Role::kHeadTransform, "generator_predictions.dense", ""},
+    {Role::kHeadNorm, "generator_predictions.LayerNorm", ""},
+    {Role::kHead, "generator_lm_head", ""},
+    {Role::kHeadBias, "generator_lm_head.bias", ""},
+    {Role::kQuery, "electra.encoder.layer.{}.attention.self.query", ""},
+    {Role::kKey, "electra.encoder.layer.{}.attention.self.key", ""},
+    {Role::kValue, "electra.encoder.layer.{}.attention.self.value", ""},
+    {Role::kAttentionOutput, "electra.encoder.layer.{}.attention.output.dense", ""},
+    {Role::kAttentionNorm, "electra.encoder.layer.{}.attention.output.LayerNorm", ""},
+    {Role::kUp, "electra.encoder.layer.{}.intermediate.dense", ""},
+    {Role::kDown, "electra.encoder.layer.{}.output.dense", ""},
+    {Role::kMlpNorm, "electra.encoder.layer.{}.output.LayerNorm", ""},
+}};
+
 constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
 constexpr std::array<FusedTensor, 1> kFused{{{"", "blk.{}.attn_qkv", kAttentionParts, FusedTensor::Runs::kOne}}};
 
@@ -48,14 +68,30 @@ bool has_masked_head(const files::JsonReader& config) {
   return pretrained || predicts_masked_words(config, "Bert");
 }
 
-ModelSpec describe(const files::JsonReader& config) {
-  DecoderConfig encoder = read_sizes(config, 512, true);
-  encoder.mlp.activation = read_activation(config, "hidden_act", "gelu");
-  make_bert_like(config, has_masked_head(config), encoder.mlp.activation, encoder);
+ModelSpec finish(const files::JsonReader& config, DecoderConfig encoder) {
   encoder.spec.norm.epsilon = config.positive("layer_norm_eps", 1e-12);
   encoder.spec.token_types = config.count("type_vocab_size", 2);
   encoder.attention = read_heads(config, "num_attention_heads", "num_attention_heads", encoder.spec.hidden_size);
   return encoder.finish();
+}
+
+ModelSpec describe(const files::JsonReader& config) {
+  DecoderConfig encoder = read_sizes(config, 512, true);
+  encoder.mlp.activation = read_activation(config, "hidden_act", "gelu");
+  make_bert_like(config, has_masked_head(config), encoder.mlp.activation, encoder);
+  return finish(config, std::move(encoder));
+}
+
+ModelSpec describe_electra(const files::JsonReader& config) {
+  DecoderConfig encoder = read_sizes(config, 512, true);
+  encoder.mlp.activation = read_activation(config, "hidden_act", "gelu");
+  make_bert_like(config, predicts_masked_words(config, "Electra"), Activation::kGelu, encoder);
+  const std::size_t embedding = config.size("embedding_size", 128);
+  if (embedding != encoder.spec.hidden_size) {
+    config.fail("embedding_size",
+                std::to_string(embedding) + " is not the hidden size: projected embeddings are not supported");
+  }
+  return finish(config, std::move(encoder));
 }
 
 /// Converts the metadata of a GGUF. llama.cpp's converter writes the same for RoBERTa, whose positions it begins at 0,
@@ -90,6 +126,14 @@ constinit const Architecture kBert = {
     .describe = bert::describe,
     .config_from_gguf = bert::config_from_gguf,
     .prefix = "bert.",
+    .other_prefixes = bert::kNoPrefix,
+};
+
+constinit const Architecture kElectra = {
+    .model_type = "electra",
+    .names = bert::kElectraNames,
+    .describe = bert::describe_electra,
+    .prefix = "electra.",
     .other_prefixes = bert::kNoPrefix,
 };
 

@@ -1,6 +1,6 @@
 // Llama 1 to 3 and the many models of this structure: RMSNorm, RoPE, grouped heads, gated SiLU MLP. Seed-OSS has biases
 // of queries, keys and values, Arcee an MLP without a gate, Helium pairs of adjacent channels in its rotation, CWM a
-// window in most layers. InternLM 3 and IQuest-Coder are Llama with other defaults.
+// window in most layers. InternLM 3 and IQuest-Coder are Llama with other defaults, EuroBERT sees both sides.
 #include <array>
 #include <cstddef>
 #include <vector>
@@ -80,6 +80,19 @@ ModelSpec describe_iquestcoder(const files::JsonReader& config) {
   read_llama_biases(config, decoder.spec.biases);
   return decoder.finish();
 }
+
+ModelSpec describe_eurobert(const files::JsonReader& config) {
+  DecoderConfig encoder = read_llama_line(config, {.context = 8192, .epsilon = 1e-5});
+  encoder.spec.causal = false;
+  read_llama_biases(config, encoder.spec.biases);
+  encoder.spec.has_head = predicts_masked_words(config, "EuroBert");
+  encoder.spec.biases.head = encoder.spec.has_head && encoder.spec.biases.up;
+  if (!encoder.spec.has_head) encoder.spec.tied_embeddings = true;
+  return encoder.finish();
+}
+
+constexpr std::array<TensorNames, 1> kHeadBias{{{Role::kHeadBias, "lm_head.bias", ""}}};
+constexpr auto kEuroBertNames = joined_names(kLlamaNames, kHeadBias);
 
 // Some of its GGUFs have another name for the MLP's norm.
 constexpr std::array<TensorNames, 1> kOtherMlpNorm{{{Role::kMlpNorm, "", "blk.{}.post_attention_norm"}}};
@@ -166,6 +179,11 @@ constinit const Architecture kInternLm3 = {
     .describe = llama::describe_internlm3,
 };
 
+constinit const Architecture kEuroBert = {
+    .model_type = "eurobert",
+    .names = llama::kEuroBertNames,
+    .describe = llama::describe_eurobert,
+};
 constinit const Architecture kIquestCoder = {
     .model_type = "iquestcoder",
     .names = kLlamaNames,
