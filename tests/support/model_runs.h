@@ -77,8 +77,8 @@ inline constexpr std::array kGoldenDecoders = {"llama",
                                                "llama4_text",
                                                "lfm3",
                                                "mimo"};
-inline constexpr std::array kGoldenEncoders = {"bert",    "modernbert", "embedding_gemma",
-                                               "roberta", "mpnet",      "distilbert"};
+inline constexpr std::array kGoldenEncoders = {"bert",  "modernbert", "embedding_gemma", "roberta",
+                                               "mpnet", "distilbert", "nomic_bert"};
 
 /// Golden GGUF files. For each there is a directory with a model of its family.
 inline constexpr std::array kGoldenGgufs = {"llama", "qwen2", "qwen3", "gpt2", "qwen3_moe", "gemma3_text"};
