@@ -73,10 +73,10 @@ std::string missed_name(const std::string& family, const std::string& tensor) {
   if (family == "deepseek_v2") return renamed(".q_proj", ".q_b_proj.weight");
   if (family == "bert") return renamed("predictions.bias", "predictions.decoder.bias");
   if (family == "mpnet") return renamed("relative_attention_bias", "layer.1.attention.relative_attention_bias.weight");
+  if (tensor.contains("Wqkv")) return tensor;
   if (family == "nomic_bert") {  // its checkpoints have the authors' names
     const std::string plain = tensor.contains("encoder.") ? "nomic_bert." + tensor.substr(19) : tensor;
     const std::pair<const char*, const char*> names[] = {{".emb_ln", ".embeddings.LayerNorm"},
-                                                         {".attn.Wqkv", ".self_attn.q_proj"},
                                                          {".attn.out_proj", ".self_attn.o_proj"},
                                                          {".norm1", ".post_attention_layernorm"},
                                                          {".norm2", ".post_mlp_layernorm"},
