@@ -102,12 +102,12 @@ constexpr std::array<FusedTensor, 1> kJinaFused{{{"roberta.encoder.layers.{}.mix
 constexpr std::array<std::string_view, 1> kNoPrefix = {""};
 constexpr std::array<std::string_view, 2> kGtePrefixes = {"new.", ""};
 
-/// What differs between the families in a configuration of transformers.
+/// A family's name in its classes, and its defaults.
 struct Family {
-  std::string name;  ///< of its classes
+  std::string name;
   std::size_t context;
   std::string_view activation;
-  double epsilon;
+  double epsilon = 1e-12;
   double theta;
   std::size_t token_types;
 };
@@ -121,8 +121,7 @@ DecoderConfig read_encoder(const files::JsonReader& config, const Family& family
   spec.learned_positions = false;
   spec.norm.epsilon = config.positive("layer_norm_eps", family.epsilon);
   spec.token_types = config.count("type_vocab_size", family.token_types);
-  encoder.attention =
-      read_heads(config, "num_attention_heads", "num_attention_heads", spec.hidden_size, "head_dim", {});
+  encoder.attention = read_heads(config, "num_attention_heads", "num_attention_heads", spec.hidden_size, "head_dim");
   encoder.attention.rope = read_rope(config, encoder.attention.head_size, {.theta = family.theta});
   return encoder;
 }
@@ -165,8 +164,8 @@ DecoderConfig read_nomic_of_authors(const files::JsonReader& config) {
 }
 
 ModelSpec describe_nomic(const files::JsonReader& config) {
-  DecoderConfig encoder = config.has("n_embd") ? read_nomic_of_authors(config)
-                                               : read_encoder(config, {"NomicBert", 2048, "silu", 1e-12, 1000, 2});
+  const Family family = {.name = "NomicBert", .context = 2048, .activation = "silu", .theta = 1000, .token_types = 2};
+  DecoderConfig encoder = config.has("n_embd") ? read_nomic_of_authors(config) : read_encoder(config, family);
   encoder.mlp.gated = true;
   BiasSpec& biases = encoder.spec.biases;
   if (encoder.spec.has_head) encoder.spec.head_transform = encoder.mlp.activation;
@@ -175,14 +174,21 @@ ModelSpec describe_nomic(const files::JsonReader& config) {
 }
 
 ModelSpec describe_gte(const files::JsonReader& config) {
-  DecoderConfig encoder = read_encoder(config, {"Gte", 8192, "gelu", 1e-12, 160000, 1});
+  DecoderConfig encoder =
+      read_encoder(config, {.name = "Gte", .context = 8192, .activation = "gelu", .theta = 160000, .token_types = 1});
   encoder.mlp.gated = true;
   encoder.spec.biases.up = false;
   return encoder.finish();
 }
 
 ModelSpec describe_jina(const files::JsonReader& config) {
-  return read_encoder(config, {"JinaEmbeddingsV3", 8194, "gelu", 1e-5, 20000, 1}).finish();
+  const Family family = {.name = "JinaEmbeddingsV3",
+                         .context = 8194,
+                         .activation = "gelu",
+                         .epsilon = 1e-5,
+                         .theta = 20000,
+                         .token_types = 1};
+  return read_encoder(config, family).finish();
 }
 
 }  // namespace
