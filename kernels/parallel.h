@@ -46,7 +46,7 @@ void lead_team(const Work& body);
 
 /// Calls body(task) for every task below `tasks` that no other thread takes.
 template <class Body>
-void take_tasks(std::atomic_ref<std::size_t> next, std::size_t tasks, const Body& body) {
+void take_tasks(std::atomic<std::size_t>& next, std::size_t tasks, const Body& body) {
   for (;;) {
     const std::size_t task = next.fetch_add(1, std::memory_order_relaxed);
     if (task >= tasks) return;
@@ -74,53 +74,23 @@ void parallel_tasks(std::size_t tasks, std::size_t threads, const Body& body) {
     for (std::size_t task = 0; task < tasks; ++task) body(task, std::size_t{0});
     return;
   }
-  std::size_t next = 0;
+  std::atomic<std::size_t> next{0};
   const auto work = [&](std::size_t thread) {
-    parallel_internal::take_tasks(std::atomic_ref(next), tasks, [&](std::size_t task) { body(task, thread); });
+    parallel_internal::take_tasks(next, tasks, [&](std::size_t task) { body(task, thread); });
   };
   parallel_internal::run_parts(threads, parallel_internal::work_of(work));
 }
 
-inline constexpr std::size_t kMostPartitions = 256;
-
-/// Calls body(partition, task, thread) for each of `tasks` tasks of every partition. A thread first takes the tasks of
-/// its own partition, so that their data stays in its caches from call to call; then it helps with the other
-/// partitions. Needs partitions <= kMostPartitions.
-template <class Body>
-void parallel_partitions(std::size_t partitions, std::size_t tasks, std::size_t threads, const Body& body) {
-  struct alignas(64) Counter {
-    std::size_t next;
-  };
-  std::array<Counter, kMostPartitions> counters;  // only those of existing partitions get a value
-  for (std::size_t i = 0; i < partitions; ++i) counters[i].next = 0;
-  const auto work = [&](std::size_t thread) {
-    for (std::size_t i = 0; i < partitions; ++i) {
-      const std::size_t partition = (thread + i) % partitions;
-      parallel_internal::take_tasks(std::atomic_ref(counters[partition].next), tasks,
-                                    [&](std::size_t task) { body(partition, task, thread); });
-    }
-  };
-  if (threads <= 1) return work(0);
-  parallel_internal::run_parts(threads, parallel_internal::work_of(work));
-}
-
-/// Calls body(begin, end) with contiguous ranges that together are 0 .. count: for work bound by memory. Each thread
-/// has an equal share, which it takes in order, a piece at a time; then it takes pieces of the shares of slower
-/// threads.
+/// Calls body(begin, end) with one contiguous, equal share of 0 .. count per thread: for work bound by memory.
 template <class Body>
 void parallel_ranges(std::size_t count, std::size_t threads, const Body& body) {
-  constexpr std::size_t kPiecesOfShare = 8;
-  const std::size_t shares = std::min({threads, count, kMostPartitions});
-  if (shares <= 1) {
+  threads = std::min(threads, count);
+  if (threads <= 1) {
     if (count != 0) body(std::size_t{0}, count);
     return;
   }
-  const std::size_t pieces_of_share = std::min(kPiecesOfShare, count / shares);
-  const auto begin_of = [&](std::size_t piece) { return count * piece / (shares * pieces_of_share); };
-  parallel_partitions(shares, pieces_of_share, shares, [&](std::size_t share, std::size_t index, std::size_t) {
-    const std::size_t piece = share * pieces_of_share + index;
-    body(begin_of(piece), begin_of(piece + 1));
-  });
+  const auto take_share = [&](std::size_t share) { body(count * share / threads, count * (share + 1) / threads); };
+  parallel_internal::run_parts(threads, parallel_internal::work_of(take_share));
 }
 
 /// Catches the exceptions of the tasks of a parallel call, which must not leave them, and keeps that of the first
@@ -154,6 +124,28 @@ class TaskFailure {
   std::size_t task_ = 0;
   std::atomic<bool> failed_ = false;
 };
+
+inline constexpr std::size_t kMostPartitions = 64;
+
+/// Calls body(partition, task, thread) for each of `tasks` tasks of every partition. A thread first takes the tasks of
+/// its own partition, so that their data stays in its caches from call to call; then it helps with the other
+/// partitions. Needs partitions <= kMostPartitions.
+template <class Body>
+void parallel_partitions(std::size_t partitions, std::size_t tasks, std::size_t threads, const Body& body) {
+  struct alignas(64) Counter {
+    std::atomic<std::size_t> next{0};
+  };
+  std::array<Counter, kMostPartitions> counters;
+  const auto work = [&](std::size_t thread) {
+    for (std::size_t i = 0; i < partitions; ++i) {
+      const std::size_t partition = (thread + i) % partitions;
+      parallel_internal::take_tasks(counters[partition].next, tasks,
+                                    [&](std::size_t task) { body(partition, task, thread); });
+    }
+  };
+  if (threads <= 1) return work(0);
+  parallel_internal::run_parts(threads, parallel_internal::work_of(work));
+}
 
 /// Divides the `m` tokens of a matmul into blocks for tasks of one weight panel each: whole tiles, and enough tasks to
 /// keep `threads` busy although each task decodes its panel again.

@@ -1,5 +1,6 @@
 // Packs rows of codes into panels, and decodes the rows of panels.
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cassert>
 #include <cstring>
@@ -200,11 +201,13 @@ QuantizedMatrix::QuantizedMatrix(const CodeLayout& form, const QuantizedRowReade
   s.memory = allocate_weights(s.bytes());
 
   const std::size_t threads = threads_for(form.rows * form.cols);
+  std::vector<QuantizedRow> scratch(threads, QuantizedRow(form));
   // The ranges are those of a product with one token, so that each thread first touches the panels that it will read.
+  std::atomic<std::size_t> next{0};
   TaskFailure failure;
   parallel_ranges(s.panels, threads, [&](std::size_t begin, std::size_t end) {
+    QuantizedRow& own = scratch[next.fetch_add(1, std::memory_order_relaxed)];
     failure.keep(begin, [&] {
-      QuantizedRow own(form);
       for (std::size_t panel = begin; panel < end; ++panel) pack_panel(read, s, panel, own);
     });
   });

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <numeric>
 #include <stdexcept>
@@ -111,28 +110,6 @@ TEST_CASE("a team works on several threads at once") {
     return met;
   });
   CHECK(several);
-}
-
-TEST_CASE("threads that are done take the rest of a slow thread's range") {
-  if (omp_get_thread_limit() < 2) return;
-  const bool taken = with_threads(2, [] {
-    bool all_but_one = false;
-    with_team([&] {
-      if (available_threads() < 2) return;
-      std::atomic<std::size_t> done{0};
-      parallel_ranges(64, 2, [&](std::size_t begin, std::size_t end) {
-        const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-        // The piece with the first index waits for all others.
-        while (begin == 0 && done + (end - begin) < 64 && std::chrono::steady_clock::now() < late) {
-          std::this_thread::yield();
-        }
-        if (begin == 0) all_but_one = done + (end - begin) == 64;
-        done += end - begin;
-      });
-    });
-    return all_but_one;
-  });
-  CHECK(taken);
 }
 
 TEST_CASE("parallel calls inside a parallel call, a team's or OpenMP's, run on the thread that makes them") {
