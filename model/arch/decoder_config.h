@@ -60,6 +60,9 @@ inline constexpr auto kOutputNormNames =
                      {Role::kMlpNorm, "model.layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm"},
                  }));
 
+/// The only other prefix of encoders that are published without their head: none.
+inline constexpr std::array<std::string_view, 1> kNoPrefix = {""};
+
 /// Prefixes of tensor names in multimodal models, the older one last.
 inline constexpr std::array<std::string_view, 2> kTextPrefixes = {"model.language_model.", "language_model.model."};
 

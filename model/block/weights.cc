@@ -178,26 +178,22 @@ bool can_apply_ragged(std::span<const LinearOfRows> linears) {
 void apply_ragged(std::span<const LinearOfRows> linears, const LinearRows& rows,
                   std::vector<kernels::QuantizedActivations>& scratch) {
   assert(can_apply_ragged(linears));
+  if (scratch.size() < linears.size()) scratch.resize(linears.size());  // there are at most as many runs
   std::vector<kernels::QuantizedActivations::Run> runs;
-  std::vector<std::size_t> run_of;
-  run_of.reserve(linears.size());
-  for (const LinearOfRows& linear : linears) {
-    const kernels::ActivationQuantization& format = *linear.output.linear->activations;
-    if (runs.empty() || *runs.back().format != format) runs.push_back({.format = &format, .first = linear.first});
-    runs.back().count = linear.first + linear.count - runs.back().first;
-    run_of.push_back(runs.size() - 1);
-  }
-  if (scratch.size() < runs.size()) scratch.resize(runs.size());
-  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].dst = &scratch[i];
-  kernels::QuantizedActivations::quantize(rows.source(), runs);
   std::vector<kernels::QuantizedOutput> products;
   products.reserve(linears.size());
-  for (std::size_t i = 0; i < linears.size(); ++i) {
-    const kernels::QuantizedActivations::Run& run = runs[run_of[i]];
-    products.push_back(quantized_output(linears[i].output, *run.dst));
-    products.back().first_token = linears[i].first - run.first;
-    products.back().tokens = linears[i].count;
+  for (const LinearOfRows& linear : linears) {
+    const kernels::ActivationQuantization& format = *linear.output.linear->activations;
+    if (runs.empty() || *runs.back().format != format) {
+      runs.push_back({.dst = &scratch[runs.size()], .format = &format, .first = linear.first});
+    }
+    kernels::QuantizedActivations::Run& run = runs.back();
+    run.count = linear.first + linear.count - run.first;
+    products.push_back(quantized_output(linear.output, *run.dst));
+    products.back().first_token = linear.first - run.first;
+    products.back().tokens = linear.count;
   }
+  kernels::QuantizedActivations::quantize(rows.source(), runs);
   kernels::matmul(products);
 }
 

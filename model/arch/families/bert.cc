@@ -58,8 +58,6 @@ constexpr std::array<TensorNames, 16> kElectraNames{{
 constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
 constexpr std::array<FusedTensor, 1> kFused{{{"", "blk.{}.attn_qkv", kAttentionParts, FusedTensor::Runs::kOne}}};
 
-constexpr std::array<std::string_view, 1> kNoPrefix = {""};
-
 /// Returns whether the model predicts masked words. A checkpoint of pre-training has a head for the next sentence, too.
 bool has_masked_head(const files::JsonReader& config) {
   constexpr std::string_view kField = "architectures";
@@ -126,7 +124,7 @@ constinit const Architecture kBert = {
     .describe = bert::describe,
     .config_from_gguf = bert::config_from_gguf,
     .prefix = "bert.",
-    .other_prefixes = bert::kNoPrefix,
+    .other_prefixes = kNoPrefix,
 };
 
 constinit const Architecture kElectra = {
@@ -134,7 +132,7 @@ constinit const Architecture kElectra = {
     .names = bert::kElectraNames,
     .describe = bert::describe_electra,
     .prefix = "electra.",
-    .other_prefixes = bert::kNoPrefix,
+    .other_prefixes = kNoPrefix,
 };
 
 }  // namespace ballast::model

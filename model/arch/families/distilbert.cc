@@ -28,8 +28,6 @@ constexpr std::array<TensorNames, 15> kNames{{
     {Role::kMlpNorm, "distilbert.transformer.layer.{}.output_layer_norm", ""},
 }};
 
-constexpr std::array<std::string_view, 1> kNoPrefix = {""};
-
 ModelSpec describe(const files::JsonReader& config) {
   DecoderConfig encoder;
   ModelSpec& spec = encoder.spec;
@@ -54,7 +52,7 @@ constinit const Architecture kDistilbert = {
     .names = distilbert::kNames,
     .describe = distilbert::describe,
     .prefix = "distilbert.",
-    .other_prefixes = distilbert::kNoPrefix,
+    .other_prefixes = kNoPrefix,
 };
 
 }  // namespace ballast::model

@@ -39,8 +39,6 @@ constexpr std::array kMlpParts = {Role::kGate, Role::kUp};
 constexpr std::array<FusedTensor, 2> kFused{
     {{"model.layers.{}.attn.Wqkv", "", kAttentionParts}, {"model.layers.{}.mlp.Wi", "", kMlpParts}}};
 
-constexpr std::array<std::string_view, 1> kNoPrefix = {""};
-
 void read_head(const files::JsonReader& config, ModelSpec& spec) {
   spec.has_head = predicts_masked_words(config, "ModernBert");
   if (!spec.has_head) {
@@ -109,7 +107,7 @@ constinit const Architecture kModernBert = {
     .fused = modernbert::kFused,
     .describe = modernbert::describe,
     .prefix = "model.",
-    .other_prefixes = modernbert::kNoPrefix,
+    .other_prefixes = kNoPrefix,
 };
 
 }  // namespace ballast::model

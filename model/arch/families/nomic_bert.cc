@@ -99,7 +99,6 @@ constexpr std::array<TensorNames, 22> kJinaNames{{
 
 constexpr std::array<FusedTensor, 1> kJinaFused{{{"roberta.encoder.layers.{}.mixer.Wqkv", "", kAttentionParts}}};
 
-constexpr std::array<std::string_view, 1> kNoPrefix = {""};
 constexpr std::array<std::string_view, 2> kGtePrefixes = {"new.", ""};
 
 /// A family's name in its classes, and its defaults.
@@ -126,11 +125,6 @@ DecoderConfig read_encoder(const files::JsonReader& config, const Family& family
   return encoder;
 }
 
-void refuse_unless(const files::JsonReader& config, std::string_view field, bool value) {
-  if (config.flag(field, value) != value)
-    config.fail(field, value ? "false is not supported" : "true is not supported");
-}
-
 /// Reads the configuration of the authors' own code.
 DecoderConfig read_nomic_of_authors(const files::JsonReader& config) {
   DecoderConfig encoder;
@@ -152,7 +146,7 @@ DecoderConfig read_nomic_of_authors(const files::JsonReader& config) {
   encoder.mlp.activation = Activation::kSilu;
   for (const std::string_view flag : {"prenorm", "parallel_block", "use_rms_norm", "causal", "qkv_proj_bias",
                                       "mlp_fc1_bias", "mlp_fc2_bias", "rotary_emb_interleaved"}) {
-    refuse_unless(config, flag, false);
+    if (config.flag(flag, false)) config.fail(flag, "true is not supported");
   }
   if (config.number("rotary_emb_fraction", 1.0) != 1.0) config.fail("rotary_emb_fraction", "is not 1");
   for (const std::string_view field : {"rotary_emb_scale_base", "rotary_scaling_factor"}) {
@@ -200,7 +194,7 @@ constinit const Architecture kNomicBert = {
     .fused = nomic_bert::kFused,
     .describe = nomic_bert::describe_nomic,
     .prefix = "nomic_bert.",
-    .other_prefixes = nomic_bert::kNoPrefix,
+    .other_prefixes = kNoPrefix,
 };
 
 constinit const Architecture kGte = {
@@ -218,7 +212,7 @@ constinit const Architecture kJinaEmbeddingsV3 = {
     .fused = nomic_bert::kJinaFused,
     .describe = nomic_bert::describe_jina,
     .prefix = "roberta.",
-    .other_prefixes = nomic_bert::kNoPrefix,
+    .other_prefixes = kNoPrefix,
 };
 
 }  // namespace ballast::model

@@ -54,8 +54,6 @@ constexpr std::array<TensorNames, 18> kMpnetNames{{
     {Role::kMlpNorm, "mpnet.encoder.layer.{}.output.LayerNorm", ""},
 }};
 
-constexpr std::array<std::string_view, 1> kNoPrefix = {""};
-
 /// Reads a model whose classes have this name. Its positions begin after the row with the number of the padding token.
 DecoderConfig read_encoder(const files::JsonReader& config, const std::string& name, std::size_t padding_token) {
   DecoderConfig encoder = read_sizes(config, 512, true);
@@ -97,7 +95,7 @@ constinit const Architecture kRoberta = {
     .names = roberta::kNames,
     .describe = [](const files::JsonReader& config) { return roberta::describe_as(config, "Roberta"); },
     .prefix = "roberta.",
-    .other_prefixes = roberta::kNoPrefix,
+    .other_prefixes = kNoPrefix,
 };
 
 constinit const Architecture kXlmRoberta = {
@@ -105,7 +103,7 @@ constinit const Architecture kXlmRoberta = {
     .names = roberta::kNames,
     .describe = [](const files::JsonReader& config) { return roberta::describe_as(config, "XLMRoberta"); },
     .prefix = "roberta.",
-    .other_prefixes = roberta::kNoPrefix,
+    .other_prefixes = kNoPrefix,
 };
 
 constinit const Architecture kCamembert = {
@@ -113,7 +111,7 @@ constinit const Architecture kCamembert = {
     .names = roberta::kNames,
     .describe = [](const files::JsonReader& config) { return roberta::describe_as(config, "Camembert"); },
     .prefix = "roberta.",
-    .other_prefixes = roberta::kNoPrefix,
+    .other_prefixes = kNoPrefix,
 };
 
 constinit const Architecture kMpnet = {
@@ -121,7 +119,7 @@ constinit const Architecture kMpnet = {
     .names = roberta::kMpnetNames,
     .describe = roberta::describe_mpnet,
     .prefix = "mpnet.",
-    .other_prefixes = roberta::kNoPrefix,
+    .other_prefixes = kNoPrefix,
 };
 
 }  // namespace ballast::model
