@@ -7,13 +7,26 @@ namespace ballast::engine {
 Sequence::Sequence(const model::Model& model, const CacheOptions& options, std::size_t capacity)
     : options_(options), state_(model.make_state(options, capacity)) {}
 
+namespace {
+
+/// Adds one value for each of `count` tokens, `before` of which there are already. `values` and `all` are empty if all
+/// tokens have `usual`.
+template <class Value>
+void append_values(std::span<const Value> values, Value usual, std::size_t before, std::size_t count,
+                   std::vector<Value>& all) {
+  if (all.empty() && values.empty()) return;
+  all.resize(before, usual);
+  all.insert(all.end(), values.begin(), values.end());
+  all.resize(before + count, usual);
+}
+
+}  // namespace
+
 void Sequence::append(const model::TokenSpan& tokens) {
   const std::size_t before = ids_.size();
   ids_.insert(ids_.end(), tokens.ids().begin(), tokens.ids().end());
-  if (rows_.empty() && tokens.rows().empty()) return;
-  rows_.resize(before, nullptr);
-  rows_.insert(rows_.end(), tokens.rows().begin(), tokens.rows().end());
-  rows_.resize(ids_.size(), nullptr);
+  append_values<const float*>(tokens.rows(), nullptr, before, tokens.size(), rows_);
+  append_values<std::uint8_t>(tokens.types(), 0, before, tokens.size(), types_);
 }
 
 void Sequence::replace(const model::TokenSpan& tokens) {
@@ -25,6 +38,7 @@ void Sequence::replace(const model::TokenSpan& tokens) {
   cut_hidden(kept);
   ids_.assign(tokens.ids().begin(), tokens.ids().end());
   rows_.assign(tokens.rows().begin(), tokens.rows().end());
+  types_.assign(tokens.types().begin(), tokens.types().end());
 }
 
 void Sequence::append_draft(std::span<const int> draft) {
@@ -46,6 +60,7 @@ void Sequence::cut_back(std::size_t count) {
   cut_hidden(count);
   ids_.resize(count);
   if (!rows_.empty()) rows_.resize(count);
+  if (!types_.empty()) types_.resize(count);
 }
 
 void Sequence::release_draft() {

@@ -3,6 +3,7 @@
 #define BALLAST_ENGINE_SEQUENCE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <utility>
@@ -46,7 +47,7 @@ class Sequence {
   Sequence(model::SequenceState state, std::vector<int> ids) : state_(std::move(state)), ids_(std::move(ids)) {}
 
   const std::vector<int>& ids() const { return ids_; }  ///< of all tokens; a placeholder's where a token has a row
-  model::TokenSpan tokens() const { return {ids_, rows_}; }
+  model::TokenSpan tokens() const { return {ids_, rows_, types_}; }
   model::TokenSpan pending() const { return tokens().subspan(run(), ids_.size() - run()); }
   std::size_t run() const { return state_.length(); }  ///< number of tokens that have run
   const model::SequenceState& state() const { return state_; }
@@ -133,7 +134,8 @@ class Sequence {
   CacheOptions options_;
   model::SequenceState state_;
   std::vector<int> ids_;
-  std::vector<const float*> rows_;  ///< as TokenSpan::rows(): empty, or one for each token
+  std::vector<const float*> rows_;   ///< as TokenSpan::rows(): empty, or one for each token
+  std::vector<std::uint8_t> types_;  ///< as TokenSpan::types()
   std::size_t wanted_ = 1;
   LogitsReader* reader_ = nullptr;
   HiddenReader* hidden_reader_ = nullptr;

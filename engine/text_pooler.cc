@@ -23,12 +23,18 @@ void TextPooler::clear() {
   std::ranges::fill(sums_, 0.0);
 }
 
+std::vector<float> TextPooler::pooled() const {
+  const double rows = pooling_ == Pooling::kMean ? static_cast<double>(rows_) : 1.0;
+  std::vector<float> values;
+  values.reserve(sums_.size());
+  for (const double sum : sums_) values.push_back(static_cast<float>(sum / rows));
+  return values;
+}
+
 std::vector<float> TextPooler::vector(const model::TextDense& dense, bool normalized) const {
   std::vector<double> values = sums_;
   if (!dense.empty()) {
-    const double rows = pooling_ == Pooling::kMean ? static_cast<double>(rows_) : 1.0;
-    std::vector<float> passed;
-    for (const double sum : sums_) passed.push_back(static_cast<float>(sum / rows));
+    std::vector<float> passed = pooled();
     dense.apply(passed);
     values.assign(passed.begin(), passed.end());
   }

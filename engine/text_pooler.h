@@ -22,6 +22,9 @@ class TextPooler : public HiddenReader {
   /// Starts a new text.
   void clear();
 
+  /// Returns the pooled hidden values of a text with tokens.
+  std::vector<float> pooled() const;
+
   /// Returns the vector after the model's dense modules, if it has any. `normalized`: scales it to length 1. Throws
   /// Error if hidden values were not finite.
   std::vector<float> vector(const model::TextDense& dense, bool normalized) const;

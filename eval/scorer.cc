@@ -8,8 +8,8 @@ bool SequenceRunner::restore(const model::SequenceState::Snapshot& snapshot) {
   return true;
 }
 
-std::span<const float> SequenceRunner::run(std::span<const int> ids) {
-  const model::SequenceTokens sequence = {.tokens = ids, .state = &state_, .wanted = ids.size()};
+std::span<const float> SequenceRunner::run(const model::TokenSpan& tokens) {
+  const model::SequenceTokens sequence = {.tokens = tokens, .state = &state_, .wanted = tokens.size()};
   const std::span<const float> hidden = model_.forward({&sequence, 1}, workspace_);
   hidden_.assign(hidden.begin(), hidden.end());
   return hidden_;

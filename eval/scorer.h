@@ -26,9 +26,9 @@ class SequenceRunner {
   /// values are not all in the cache any more.
   bool restore(const model::SequenceState::Snapshot& snapshot);
 
-  /// Continues the sequence. Returns the last block's output for all of `ids`, [ids.size()][hidden_size], valid until
-  /// the next call.
-  std::span<const float> run(std::span<const int> ids);
+  /// Continues the sequence. Returns the last block's output for all of `tokens`, [tokens.size()][hidden_size], valid
+  /// until the next call.
+  std::span<const float> run(const model::TokenSpan& tokens);
 
   /// Returns logits [count][vocab_size] of positions first ... of the last run, valid until the next call.
   std::span<const float> logits(std::size_t first, std::size_t count);

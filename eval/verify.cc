@@ -1,10 +1,14 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "ballast/error.h"
 #include "ballast/evaluate.h"
+#include "engine/text_classifier.h"
 #include "eval/scorer.h"
 #include "files/safetensors/safetensors_file.h"
 #include "formats/decode_floats.h"
@@ -19,62 +23,165 @@ struct Expected {
   std::string name;  ///< of the tensor
   std::size_t batch = 0;
   std::size_t tokens = 0;
-  std::size_t width = 0;      ///< size of the vocabulary, or of hidden values
-  std::vector<int> ids;       ///< [batch][tokens]
-  std::vector<float> values;  ///< [batch][tokens][width]
+  std::size_t rows = 0;              ///< outputs of a sequence: as many as tokens, or 1 for a classifier of texts
+  std::size_t width = 0;             ///< size of the vocabulary, of hidden values, or the number of labels
+  std::vector<int> ids;              ///< [batch][tokens]
+  std::vector<std::uint8_t> types;   ///< [batch][tokens], or empty
+  std::vector<std::size_t> lengths;  ///< of each sequence without padding
+  std::vector<float> values;         ///< [batch][rows][width]
+
+  model::TokenSpan sequence(std::size_t index) const {
+    const std::span<const std::uint8_t> all_types = types;
+    const std::size_t first = index * tokens;
+    return {std::span(ids).subspan(first, lengths[index]),
+            {},
+            all_types.empty() ? all_types : all_types.subspan(first, lengths[index])};
+  }
 };
 
-std::vector<int> read_ids(const TensorView& view, const std::string& context) {
+/// Reads whole numbers from 0 to `most` of a tensor [batch, tokens].
+std::vector<int> read_numbers(const TensorView& view, const std::string& context, int most = INT32_MAX) {
   if (view.shape.size() != 2 || (view.dtype != DType::kI64 && view.dtype != DType::kI32)) {
     throw Error(context, "must be I64 or I32 [batch, tokens], is " + std::string(dtype_info(view.dtype).name) + " " +
                              shape_string(view.shape));
   }
-  std::vector<int> ids(static_cast<std::size_t>(element_count(view.shape)));
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    std::int64_t id = 0;
+  std::vector<int> numbers(static_cast<std::size_t>(element_count(view.shape)));
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    std::int64_t number = 0;
     if (view.dtype == DType::kI64) {
-      std::memcpy(&id, view.bytes.data() + i * sizeof id, sizeof id);
+      std::memcpy(&number, view.bytes.data() + i * sizeof number, sizeof number);
     } else {
       std::int32_t narrow = 0;
       std::memcpy(&narrow, view.bytes.data() + i * sizeof narrow, sizeof narrow);
-      id = narrow;
+      number = narrow;
     }
-    if (id < 0 || id > INT32_MAX) throw Error(context, "holds the id " + std::to_string(id));
-    ids[i] = static_cast<int>(id);
+    if (number < 0 || number > most) throw Error(context, "holds the number " + std::to_string(number));
+    numbers[i] = static_cast<int>(number);
   }
-  return ids;
+  return numbers;
 }
 
-/// Reads the expected values; for a model without a head they have transformers' name of its output.
+/// Reads a tensor beside input_ids, of the same shape; empty if the file has none.
+std::vector<int> read_beside(const files::SafetensorsFile& file, const std::string& name, const Shape& shape,
+                             int most) {
+  if (!file.contains(name)) return {};
+  const TensorView& view = file.tensor(name);
+  const std::string context = file.path().string() + ": " + name;
+  if (view.shape != shape) {
+    throw Error(context, "has shape " + shape_string(view.shape) + ", input_ids has " + shape_string(shape));
+  }
+  return read_numbers(view, context, most);
+}
+
+/// Returns the lengths of sequences that are padded after their end.
+std::vector<std::size_t> read_lengths(const files::SafetensorsFile& file, const Shape& shape) {
+  const auto batch = static_cast<std::size_t>(shape[0]);
+  const auto tokens = static_cast<std::size_t>(shape[1]);
+  const std::vector<int> mask = read_beside(file, "attention_mask", shape, 1);
+  std::vector<std::size_t> lengths(batch, tokens);
+  if (mask.empty()) return lengths;
+  for (std::size_t b = 0; b < batch; ++b) {
+    const std::span<const int> row = std::span(mask).subspan(b * tokens, tokens);
+    lengths[b] = static_cast<std::size_t>(std::ranges::find(row, 0) - row.begin());
+    if (lengths[b] == 0 || std::ranges::find(row.subspan(lengths[b]), 1) != row.end()) {
+      throw Error(file.path().string() + ": attention_mask",
+                  "row " + std::to_string(b) + " is not ones and then zeros: only padding after a text is supported");
+    }
+  }
+  return lengths;
+}
+
+/// Returns transformers' name of the model's output.
+const char* output_name(const ModelSpec& spec) {
+  return spec.has_head || spec.classifier ? "logits" : "last_hidden_state";
+}
+
 Expected read_expected(const std::filesystem::path& path, const ModelSpec& spec) {
   const files::SafetensorsFile file(path);
-  Expected expected{.name = spec.has_head ? "logits" : "last_hidden_state", .ids = {}, .values = {}};
+  Expected expected{.name = output_name(spec), .ids = {}, .types = {}, .lengths = {}, .values = {}};
   const TensorView& ids = file.tensor("input_ids");
   const TensorView& values = file.tensor(expected.name);
-  expected.ids = read_ids(ids, path.string() + ": input_ids");
+  expected.ids = read_numbers(ids, path.string() + ": input_ids");
+  if (expected.ids.empty()) throw Error(path.string() + ": input_ids", "is empty");
   expected.batch = static_cast<std::size_t>(ids.shape[0]);
   expected.tokens = static_cast<std::size_t>(ids.shape[1]);
-  expected.width = spec.has_head ? spec.vocab_size : spec.hidden_size;
-  const Shape wanted = {ids.shape[0], ids.shape[1], static_cast<std::int64_t>(expected.width)};
+  expected.width = spec.classifier ? spec.classifier->labels.size()
+                   : spec.has_head ? spec.vocab_size
+                                   : spec.hidden_size;
+  const bool of_texts = spec.classifier && !spec.classifier->of_tokens;
+  expected.rows = of_texts ? 1 : expected.tokens;
+  const auto width = static_cast<std::int64_t>(expected.width);
+  const Shape wanted = of_texts ? Shape{ids.shape[0], width} : Shape{ids.shape[0], ids.shape[1], width};
   if (values.shape != wanted) {
     throw Error(path.string() + ": " + expected.name,
                 "has shape " + shape_string(values.shape) + ", the model gives " + shape_string(wanted));
   }
-  if (expected.ids.empty()) throw Error(path.string() + ": input_ids", "is empty");
+  expected.lengths = read_lengths(file, ids.shape);
+  for (const int type : read_beside(file, "token_type_ids", ids.shape, UINT8_MAX)) {
+    expected.types.push_back(static_cast<std::uint8_t>(type));
+  }
   expected.values.resize(static_cast<std::size_t>(element_count(values.shape)));
   formats::decode_floats(values, path.string() + ": " + expected.name, expected.values.data());
   file.check_whole();
   return expected;
 }
 
-double standard_deviation(const std::vector<float>& values) {
-  double sum = 0;
-  for (const float value : values) sum += value;
-  const double center = sum / static_cast<double>(values.size());
-  double squares = 0;
-  for (const float value : values) squares += (value - center) * (value - center);
-  return std::sqrt(squares / static_cast<double>(values.size()));
-}
+/// Compares computed rows with expected ones.
+class Comparison {
+ public:
+  Comparison(const std::filesystem::path& model, const Expected& expected, bool of_logits)
+      : context_(model.string()), expected_(expected), result_{.of_logits = of_logits} {}
+
+  /// Compares rows from row `first` of a sequence on.
+  void add(std::size_t sequence, std::size_t first, std::span<const float> rows) {
+    const std::size_t width = expected_.width;
+    const float* wanted = expected_.values.data() + (sequence * expected_.rows + first) * width;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const double error = std::abs(double{rows[i]} - double{wanted[i]});
+      if (!std::isfinite(error)) throw Error(context_, "gives " + expected_.name + " that are not finite");
+      result_.max_abs_error = std::max(result_.max_abs_error, error);
+      compared_.push_back(wanted[i]);
+    }
+    if (!result_.of_logits) return;
+    for (std::size_t row = 0; row < rows.size(); row += width, ++positions_) {
+      const float* got = rows.data() + row;
+      result_.kl_mean += kernels::kl_divergence(wanted + row, got, width);
+      same_top_ += kernels::argmax(wanted + row, width) == kernels::argmax(got, width) ? 1 : 0;
+    }
+  }
+
+  Verification result(double tolerance, const std::filesystem::path& expected_path) {
+    const double spread = standard_deviation();
+    if (spread == 0) {
+      throw Error(expected_path.string() + ": " + expected_.name, "are all the same: nothing to compare with");
+    }
+    result_.relative_error = result_.max_abs_error / spread;
+    if (positions_ > 0) {
+      result_.kl_mean /= static_cast<double>(positions_);
+      result_.top1_agreement = static_cast<double>(same_top_) / static_cast<double>(positions_);
+    }
+    result_.ok = result_.relative_error <= tolerance;
+    return result_;
+  }
+
+ private:
+  /// Returns the deviation of the expected values, those of padding excepted.
+  double standard_deviation() const {
+    double sum = 0;
+    for (const float value : compared_) sum += value;
+    const double center = sum / static_cast<double>(compared_.size());
+    double squares = 0;
+    for (const float value : compared_) squares += (value - center) * (value - center);
+    return std::sqrt(squares / static_cast<double>(compared_.size()));
+  }
+
+  std::string context_;
+  const Expected& expected_;
+  Verification result_;
+  std::vector<float> compared_;
+  std::size_t positions_ = 0;
+  std::size_t same_top_ = 0;
+};
 
 }  // namespace
 
@@ -85,45 +192,28 @@ Verification verify(const std::filesystem::path& path, const std::filesystem::pa
   source->lengthen_for(expected.tokens);
   const model::Model model(std::move(source), model::FloatLayout::kRows, model::all_floats(compute));
   eval::SequenceRunner runner(model, model.make_exact_state(expected.tokens));
-
-  Verification result{.of_logits = model.spec().has_head};
+  const std::size_t hidden_size = model.spec().hidden_size;
+  Comparison comparison(path, expected, model.spec().has_head);
   model::Workspace workspace;
-  std::size_t same_top = 0;
   for (std::size_t b = 0; b < expected.batch; ++b) {
     runner.restart();
-    const std::span<const float> hidden =
-        runner.run(std::span(expected.ids).subspan(b * expected.tokens, expected.tokens));
-    const std::size_t hidden_size = model.spec().hidden_size;
-    for (std::size_t first = 0; first < expected.tokens; first += eval::kLogitRows) {
-      const std::size_t count = std::min(eval::kLogitRows, expected.tokens - first);
-      const std::span<const float> rows =
-          result.of_logits ? runner.logits(first, count)
-                           : model.normalized(hidden.subspan(first * hidden_size, count * hidden_size), workspace);
-      for (std::size_t i = 0; i < count; ++i) {
-        const float* got = rows.data() + i * expected.width;
-        const float* wanted = expected.values.data() + ((b * expected.tokens) + first + i) * expected.width;
-        for (std::size_t c = 0; c < expected.width; ++c) {
-          const double error = std::abs(double{got[c]} - double{wanted[c]});
-          if (!std::isfinite(error))
-            throw Error(path.string(),
-                        std::string("gives ") + (result.of_logits ? "logits" : "values") + " that are not finite");
-          result.max_abs_error = std::max(result.max_abs_error, error);
-        }
-        if (!result.of_logits) continue;
-        result.kl_mean += kernels::kl_divergence(wanted, got, expected.width);
-        same_top += kernels::argmax(wanted, expected.width) == kernels::argmax(got, expected.width) ? 1 : 0;
-      }
+    const std::size_t length = expected.lengths[b];
+    const std::span<const float> hidden = runner.run(expected.sequence(b));
+    if (const model::Classifier* classifier = model.classifier()) {
+      engine::TextClassifier reader(*classifier, hidden_size);
+      reader.read(model.normalized(hidden, workspace));
+      comparison.add(b, 0, reader.scores());
+      continue;
+    }
+    for (std::size_t first = 0; first < length; first += eval::kLogitRows) {
+      const std::size_t count = std::min(eval::kLogitRows, length - first);
+      comparison.add(b, first,
+                     model.spec().has_head
+                         ? runner.logits(first, count)
+                         : model.normalized(hidden.subspan(first * hidden_size, count * hidden_size), workspace));
     }
   }
-  const auto positions = static_cast<double>(expected.ids.size());
-  const double spread = standard_deviation(expected.values);
-  if (spread == 0)
-    throw Error(expected_path.string() + ": " + expected.name, "are all the same: nothing to compare with");
-  result.relative_error = result.max_abs_error / spread;
-  result.kl_mean /= positions;
-  result.top1_agreement = static_cast<double>(same_top) / positions;
-  result.ok = result.relative_error <= tolerance;
-  return result;
+  return comparison.result(tolerance, expected_path);
 }
 
 std::string verification_json(const Verification& verification) {

@@ -81,6 +81,16 @@ struct ReluSquared {
   }
 };
 
+/// tanh(x) = 2 / (1 + exp(-2x)) - 1
+struct Tanh {
+  HWY_INLINE ActivationVector operator()(ActivationVector x) const {
+    const ActivationTag df;
+    const auto two = hn::Set(df, 2.0F);
+    const auto result = hn::Sub(hn::Div(two, one_plus_exp_neg(hn::Mul(x, two))), hn::Set(df, 1.0F));
+    return hn::IfThenElse(hn::IsNaN(x), x, result);
+  }
+};
+
 template <class Function>
 HWY_INLINE void activate_values(Function function, const float* gate, const float* up, std::size_t count, float* dst) {
   if (up == nullptr) {
@@ -105,6 +115,8 @@ inline void activate_range(Activation activation, const float* gate, const float
       return activate_values(Relu(), gate, up, count, dst);
     case Activation::kReluSquared:
       return activate_values(ReluSquared(), gate, up, count, dst);
+    case Activation::kTanh:
+      return activate_values(Tanh(), gate, up, count, dst);
   }
 }
 

@@ -20,8 +20,11 @@ Embedding::Embedding(const ModelSpec& spec, const BlockParts& parts)
       table_(parts.linear({Role::kEmbedding})) {
   if (spec.learned_positions) positions_ = parts.linear({Role::kPositionEmbedding});
   if (spec.token_types > 0) {
-    token_type_.resize(spec.hidden_size);
-    decode_row(parts.linear({Role::kTokenTypeEmbedding}), 0, token_type_.data());
+    token_type_rows_.resize(spec.token_types * spec.hidden_size);
+    const Linear table = parts.linear({Role::kTokenTypeEmbedding});
+    for (std::size_t type = 0; type < spec.token_types; ++type) {
+      decode_row(table, type, token_type_rows_.data() + type * spec.hidden_size);
+    }
   }
   if (spec.embedding_norm) norm_ = parts.norm(Role::kEmbeddingNorm);
   if (!spec.token_inputs) return;
@@ -35,6 +38,11 @@ void Embedding::check(const TokenSpan& tokens, std::size_t position) const {
   for (const int id : tokens.ids()) {
     if (id < 0 || static_cast<std::size_t>(id) >= table_.rows()) {
       throw Error("token " + std::to_string(id), "not in the model's vocabulary of " + std::to_string(table_.rows()));
+    }
+  }
+  for (const std::uint8_t type : tokens.types()) {
+    if (type > 0 && type >= token_types_) {
+      throw Error("token type " + std::to_string(type), "the model has " + std::to_string(token_types_) + " only");
     }
   }
   if (!positions_) return;
@@ -75,8 +83,9 @@ void Embedding::embed(std::span<const PlacedToken> tokens, float* hidden) const 
       decode_row(*positions_, first_position_ + tokens[i].position, position_row);
       for (std::size_t c = 0; c < size; ++c) row[c] += position_row[c];
     }
-    if (!token_type_.empty()) {
-      for (std::size_t c = 0; c < size; ++c) row[c] += token_type_[c];
+    if (token_types_ > 0) {
+      const float* type_row = token_type_rows_.data() + tokens[i].input.type * size;
+      for (std::size_t c = 0; c < size; ++c) row[c] += type_row[c];
     }
   });
   if (!norm_.gain.empty()) norm_.apply(hidden, tokens.size(), hidden);

@@ -37,7 +37,8 @@ class Embedding {
  public:
   Embedding(const ModelSpec& spec, const BlockParts& parts);
 
-  /// Throws Error for an id that is not in the vocabulary or a position that a table of positions does not have.
+  /// Throws Error for an id that is not in the vocabulary, or for a position or a token type that a table of them does
+  /// not have.
   void check(const TokenSpan& tokens, std::size_t position) const;
 
   /// Writes the first block's input, hidden [tokens.size()][hidden_size]. Precondition: check() does not throw.
@@ -71,8 +72,8 @@ class Embedding {
   float scale_;
   Linear table_;
   std::optional<Linear> positions_;
-  std::vector<float> token_type_;  ///< the first row of its table, or empty
-  Norm norm_;                      ///< without a gain: no norm
+  std::vector<float> token_type_rows_;  ///< [token_types_][hidden_size]
+  Norm norm_;                           ///< without a gain: no norm
 
   /// The weights of a TokenInputSpec.
   struct TokenInputs {

@@ -121,6 +121,7 @@ Model::Model(std::shared_ptr<const ModelSource> source, FloatLayout layout, cons
       embedding_and_head_(source_->spec(), parts_of(*source_, 0, layout)),
       rope_(source_->spec()) {
   source_->checkpoint().verify_checksums();
+  if (spec().classifier) classifier_.emplace(spec(), parts_of(*source_, 0, layout));
   if (spec().text_vectors)
     text_dense_ = TextDense(source_->checkpoint().path(), *spec().text_vectors, source_->compute());
   experts_ = make_expert_cache(*source_, layout, options);
@@ -349,9 +350,9 @@ kernels::CacheType Model::cache_type(CacheOptions::Type type) const {
   }
   const bool int8_activations =
       source_->quantization() && source_->quantization()->activations == ActivationType::kInt8;
-  // The keys and values of an encoder are read in one pass only, so that rounding them to INT8 would cost more than it
-  // saves.
-  return int8_activations && spec().causal ? kernels::CacheType::kInt8 : kernels::CacheType::kF16;
+  // The keys and values of an encoder are read in one pass only, so that rounding them costs more than it saves.
+  if (!spec().causal) return kernels::CacheType::kF32;
+  return int8_activations ? kernels::CacheType::kInt8 : kernels::CacheType::kF16;
 }
 
 void Model::check_cache_options(const CacheOptions& options) const {

@@ -14,6 +14,7 @@
 #include "ballast/model_options.h"
 #include "ballast/spec.h"
 #include "model/block/weights.h"
+#include "model/classifier.h"
 #include "model/draft_head.h"
 #include "model/embedding_and_head.h"
 #include "model/experts/expert_cache.h"
@@ -122,6 +123,9 @@ class Model {
   /// Returns hidden values after the last norm, as an embedding of their tokens. Valid until the workspace's next use.
   std::span<const float> normalized(std::span<const float> hidden, Workspace& workspace) const;
 
+  /// Returns the classifier; null if the model has none.
+  const Classifier* classifier() const { return classifier_ ? &*classifier_ : nullptr; }
+
   /// Returns the dense modules that pooled vectors of texts pass.
   const TextDense& text_dense() const { return text_dense_; }
 
@@ -181,6 +185,7 @@ class Model {
   bool lies_in_file_ = false;  ///< some weights are read from the files while the model runs
   RopeTable rope_;
   TextDense text_dense_;
+  std::optional<Classifier> classifier_;
   std::optional<DraftHead> draft_head_;
 };
 

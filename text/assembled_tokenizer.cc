@@ -104,6 +104,7 @@ class AssembledTokenizer : public Tokenizer {
   std::size_t vocab_size() const override { return special_.size(); }
   const std::vector<int>& leading_special_tokens() const override { return frame_.prefix; }
   const std::vector<int>& suffix() const override { return frame_.suffix; }
+  const std::vector<PairPart>& pair_parts() const override { return frame_.pair; }
   std::optional<int> bos() const override { return bos_; }
   std::optional<int> eos() const override { return eos_; }
 

@@ -3,6 +3,7 @@
 #define BALLAST_TEXT_TOKENIZER_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -19,6 +20,16 @@ namespace ballast::text {
 struct TokenizerFile {
   std::string name;
   std::string content;
+};
+
+/// A part of the tokens of a pair: a special token, or the tokens of one of its texts.
+struct PairPart {
+  enum class Kind { kToken, kFirst, kSecond };
+  Kind kind = Kind::kToken;
+  int id = 0;             ///< of a special token
+  std::uint8_t type = 0;  ///< the token type of all tokens of the part
+
+  bool operator==(const PairPart&) const = default;
 };
 
 /// Immutable once shared, and then safe to use from several threads.
@@ -69,6 +80,10 @@ class Tokenizer {
   /// Returns the tokens that the original adds before every text with add_special_tokens=True; often none, or BOS.
   virtual const std::vector<int>& leading_special_tokens() const = 0;
   virtual const std::vector<int>& suffix() const = 0;
+
+  /// Returns the order of two texts that are read together (a query and a document), with special tokens.
+  virtual const std::vector<PairPart>& pair_parts() const = 0;
+
   bool adds_bos() const { return !leading_special_tokens().empty() && bos() == leading_special_tokens().front(); }
 
   /// Return the tokens that begin and end a text.

@@ -1,4 +1,4 @@
-// The nonlinearity of an MLP.
+// The nonlinearities of MLPs and of heads.
 #ifndef BALLAST_ACTIVATION_H_
 #define BALLAST_ACTIVATION_H_
 
@@ -11,6 +11,7 @@ enum class Activation {
   kGeluSigmoid,  ///< x / (1 + exp(-1.702 x))
   kRelu,         ///< max(x, 0)
   kReluSquared,  ///< max(x, 0)^2
+  kTanh,
 };
 
 }  // namespace ballast

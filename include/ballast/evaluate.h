@@ -118,7 +118,8 @@ struct Verification {
 };
 
 /// Runs `input_ids` [batch, tokens] of a safetensors file and compares the result with its `logits` [batch, tokens,
-/// vocab].
+/// vocab]: of a classifier [batch, labels] or [batch, tokens, labels]; without either, with its `last_hidden_state`.
+/// `token_type_ids` and `attention_mask` of the same file are applied; padding must follow the texts.
 Verification verify(const std::filesystem::path& model, const std::filesystem::path& expected, double tolerance = 1e-3,
                     const ComputeOptions& compute = {});
 std::string verification_json(const Verification& verification);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ballast/chat.h"
+#include "ballast/classify.h"
 #include "ballast/embed.h"
 #include "ballast/model_options.h"
 #include "ballast/progress.h"
@@ -86,6 +87,18 @@ class Model {
   /// Error for a text without tokens.
   TextVectors embed(std::span<const std::string> texts, const EmbedOptions& options = {},
                     const Progress& progress = {}) const;
+
+  /// Returns the scores of each text, or of its tokens, by the model's classifier. Texts run in batches, and the scores
+  /// of one do not depend on the others. Throws Error for a model without a classifier and a text without tokens.
+  Classification classify(std::span<const std::string> texts, const ClassifyOptions& options = {},
+                          const Progress& progress = {}) const;
+  Classification classify(std::span<const TextPair> pairs, const ClassifyOptions& options = {},
+                          const Progress& progress = {}) const;
+
+  /// Returns a score of each document for the query: a classifier's that has one label, or the cosine of their vectors
+  /// if the model has no classifier. Throws Error for other classifiers.
+  Ranking rerank(const std::string& query, std::span<const std::string> documents, const ClassifyOptions& options = {},
+                 const Progress& progress = {}) const;
 
  private:
   friend class Generator;

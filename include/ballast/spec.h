@@ -324,6 +324,8 @@ struct BiasSpec {
   bool router = false;
   bool head = false;
   bool head_transform = false;
+  bool classifier = false;
+  bool classifier_transform = false;
 };
 
 /// How a text's hidden values are reduced to one vector.
@@ -354,6 +356,22 @@ struct TextVectorSpec {
   bool operator==(const TextVectorSpec&) const = default;
 };
 
+/// Scores of a text or of each of its tokens, one for each label: a linear of hidden values after the last norm.
+struct ClassifierSpec {
+  /// The function that makes probabilities of scores.
+  enum class Function { kNone, kSigmoid, kSoftmax };
+
+  std::vector<std::string> labels;
+  bool of_tokens = false;                 ///< each token has scores; else the text has
+  Pooling pooling = Pooling::kFirst;      ///< of the tokens of a text
+  bool pools_scores = false;              ///< the tokens' scores are pooled, not their hidden values
+  std::optional<Activation> transform{};  ///< a linear and this activation come first
+  bool transform_norm = false;            ///< after them comes a norm
+  Function function = Function::kNone;
+
+  bool operator==(const ClassifierSpec&) const = default;
+};
+
 /// Sizes count elements.
 struct ModelSpec {
   std::string architecture;  ///< `model_type` of config.json: "llama"
@@ -379,13 +397,14 @@ struct ModelSpec {
   double logit_cap = 0.0;  ///< a scaled logit x becomes cap tanh(x / cap); 0: no cap
 
   BiasSpec biases;
-  std::size_t token_types = 0;               ///< rows of a table whose row 0 is added to every embedding
+  std::size_t token_types = 0;               ///< rows of a table of which one is added to every embedding
   bool embedding_norm = false;               ///< a norm of the embedding
   std::optional<Activation> head_transform;  ///< a linear, this activation and a norm before the head
   bool has_head = true;                      ///< false: the model returns hidden values; there are no logits
   bool draft_head = false;                   ///< the last layer is a draft head's: model::ModelSource::draft_head()
   bool draft_reads_hidden_first = false;  ///< the draft head's projection reads the embedding after the model's output
   std::optional<TextVectorSpec> text_vectors{};
+  std::optional<ClassifierSpec> classifier{};  ///< without a head
 
   std::vector<int> stop_tokens;  ///< ids that end a generation
 

@@ -74,6 +74,8 @@ double activation(Activation kind, double x) {
       return std::max(x, 0.0);
     case Activation::kReluSquared:
       return std::max(x, 0.0) * std::max(x, 0.0);
+    case Activation::kTanh:
+      return std::tanh(x);
   }
   return x;
 }

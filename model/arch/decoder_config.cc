@@ -13,7 +13,7 @@ struct ActivationName {
   std::string_view name;
   Activation activation;
 };
-constexpr std::array<ActivationName, 9> kActivations{{
+constexpr std::array<ActivationName, 10> kActivations{{
     {"silu", Activation::kSilu},
     {"swish", Activation::kSilu},
     {"gelu", Activation::kGelu},
@@ -23,6 +23,7 @@ constexpr std::array<ActivationName, 9> kActivations{{
     {"quick_gelu", Activation::kGeluSigmoid},
     {"relu", Activation::kRelu},
     {"relu2", Activation::kReluSquared},
+    {"tanh", Activation::kTanh},
 }};
 
 }  // namespace
@@ -74,20 +75,113 @@ DecoderConfig read_llama_line(const files::JsonReader& config, const LlamaLineDe
   return decoder;
 }
 
-bool predicts_masked_words(const files::JsonReader& config, const std::string& name) {
-  if (!config.has("architectures")) return true;
-  const std::vector<std::string> classes = config.at("architectures").strings();
-  const std::string bare = name + "Model";
-  const std::string masked = name + "ForMaskedLM";
-  if (classes == std::vector{bare}) return false;
-  for (const std::string& written : classes) {
-    if (written == masked) continue;
-    config.fail("architectures", "'" + written + "' is not supported; supported: " + bare + ", " + masked);
+namespace {
+
+constexpr const char* kClasses = "architectures";
+constexpr std::string_view kOfTexts = "ForSequenceClassification";
+constexpr std::string_view kOfTokens = "ForTokenClassification";
+
+/// Returns the names of the labels, which config.json has as {"0": "negative", "1": "positive"}; without them as many
+/// as `num_labels` says, at first two.
+std::vector<std::string> read_labels(const files::JsonReader& config) {
+  constexpr std::size_t kMostLabels = 1 << 20;
+  std::vector<std::string> labels;
+  if (!config.has("id2label")) {
+    const std::size_t count = config.size("num_labels", 2);
+    if (count > kMostLabels) config.fail("num_labels", std::to_string(count) + " labels are too many");
+    for (std::size_t i = 0; i < count; ++i) labels.push_back("LABEL_" + std::to_string(i));
+    return labels;
   }
-  return true;
+  const files::JsonReader names = config.object("id2label");
+  labels.resize(names.json().size());
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = names.text(std::to_string(i));
+  if (labels.empty()) config.fail("id2label", "has no labels");
+  return labels;
 }
 
-void make_bert_like(const files::JsonReader& config, bool has_head, Activation head_transform, DecoderConfig& encoder) {
+/// Returns the function of the scores of sentence-transformers' CrossEncoder, if the configuration names it.
+std::optional<ClassifierSpec::Function> read_cross_encoder_function(const files::JsonReader& config) {
+  std::string name = config.text("sbert_ce_default_activation_function", "");
+  if (config.has("sentence_transformers")) {
+    name = config.object("sentence_transformers").text("activation_fn", name);
+  }
+  if (name.empty()) return {};
+  if (name.ends_with(".Sigmoid")) return ClassifierSpec::Function::kSigmoid;
+  if (name.ends_with(".Identity")) return ClassifierSpec::Function::kNone;
+  if (name.ends_with(".Softmax")) return ClassifierSpec::Function::kSoftmax;
+  config.fail("sentence_transformers",
+              "activation '" + name + "' is not supported; supported: Sigmoid, Identity, Softmax");
+}
+
+/// Returns the function that transformers' pipelines apply.
+ClassifierSpec::Function read_score_function(const files::JsonReader& config, const ClassifierSpec& classifier) {
+  using Function = ClassifierSpec::Function;
+  if (classifier.of_tokens) return Function::kSoftmax;
+  if (const std::optional<Function> named = read_cross_encoder_function(config)) return *named;
+  const std::string problem = config.text("problem_type", "");
+  if (problem == "regression") return Function::kNone;
+  const bool independent = problem == "multi_label_classification" || classifier.labels.size() == 1;
+  return independent ? Function::kSigmoid : Function::kSoftmax;
+}
+
+void set_classifier(const files::JsonReader& config, bool of_tokens, ModelSpec& spec) {
+  spec.has_head = false;
+  spec.tied_embeddings = true;
+  spec.classifier = ClassifierSpec{.labels = read_labels(config), .of_tokens = of_tokens};
+  spec.classifier->function = read_score_function(config, *spec.classifier);
+}
+
+}  // namespace
+
+void read_encoder_heads(const files::JsonReader& config, const EncoderHeads& heads, ModelSpec& spec) {
+  const std::string masked = heads.name + "ForMaskedLM";
+  std::string written = masked;
+  if (config.has(kClasses)) {
+    const std::vector<std::string> classes = config.at(kClasses).strings();
+    if (classes.size() != 1) config.fail(kClasses, "must name one class");
+    written = classes.front();
+  }
+  spec.has_head = written == masked || (heads.pretraining && written == heads.name + "ForPreTraining");
+  if (spec.has_head) {
+    spec.head_transform = heads.masked_words;
+    spec.biases.head = spec.biases.head_transform = true;
+    return;
+  }
+  spec.tied_embeddings = true;
+  if (written == heads.name + "Model") return;
+  const bool of_tokens = written == heads.name + std::string(kOfTokens);
+  if (!of_tokens && written != heads.name + std::string(kOfTexts)) {
+    config.fail(kClasses, "'" + written + "' is not supported; supported: " + heads.name + "Model, " + masked + ", " +
+                              heads.name + std::string(kOfTexts) + ", " + heads.name + std::string(kOfTokens));
+  }
+  set_classifier(config, of_tokens, spec);
+  spec.biases.classifier = true;
+  if (of_tokens) return;
+  spec.classifier->transform = heads.classifier;
+  spec.biases.classifier_transform = true;
+}
+
+Pooling read_classifier_pooling(const files::JsonReader& config, const std::string& first_token) {
+  const std::string name = config.text("classifier_pooling", first_token);
+  if (name == first_token) return Pooling::kFirst;
+  if (name != "mean") {
+    config.fail("classifier_pooling", "'" + name + "' is not supported; supported: mean, " + first_token);
+  }
+  return Pooling::kMean;
+}
+
+void read_decoder_classifier(const files::JsonReader& config, ModelSpec& spec) {
+  if (!config.has(kClasses)) return;
+  for (const std::string& written : config.at(kClasses).strings()) {
+    const bool of_tokens = written.ends_with(kOfTokens);
+    if (!of_tokens && !written.ends_with(kOfTexts)) continue;
+    set_classifier(config, of_tokens, spec);
+    spec.classifier->pooling = Pooling::kLast;
+    spec.biases.classifier = of_tokens;
+  }
+}
+
+void make_bert_like(const files::JsonReader& config, const EncoderHeads& heads, DecoderConfig& encoder) {
   ModelSpec& spec = encoder.spec;
   spec.norm.kind = NormSpec::Kind::kLayer;
   spec.norm.bias = true;
@@ -97,10 +191,7 @@ void make_bert_like(const files::JsonReader& config, bool has_head, Activation h
   spec.embedding_norm = true;
   encoder.mlp.gated = false;
   spec.biases = {.query = true, .key = true, .value = true, .attention_output = true, .up = true, .down = true};
-  spec.has_head = has_head;
-  if (has_head) spec.head_transform = head_transform;
-  spec.biases.head = spec.biases.head_transform = has_head;
-  if (!has_head) spec.tied_embeddings = true;
+  read_encoder_heads(config, heads, spec);
   if (config.flag("is_decoder", false)) config.fail("is_decoder", "true is not supported");
   const std::string positions = config.text("position_embedding_type", "absolute");
   if (positions == "absolute") return;

@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -131,13 +132,30 @@ void read_llama_biases(const files::JsonReader& config, BiasSpec& biases);
 AttentionSpec read_heads(const files::JsonReader& config, std::string_view heads, std::string_view kv_heads,
                          std::size_t hidden_size, std::string_view head_size = {}, const HeadDefaults& defaults = {});
 
-/// Returns whether an encoder was written by the class that predicts masked words, NAMEForMaskedLM, or by NAMEModel,
-/// which has no head. Without the field `architectures` it has a head. Others are refused.
-bool predicts_masked_words(const files::JsonReader& config, const std::string& name);
+/// The name in an encoder's classes, and the activations of the linears before its heads.
+struct EncoderHeads {
+  std::string name;
+  std::optional<Activation> masked_words{};   ///< before the head of NAMEForMaskedLM; empty: no linear
+  Activation classifier = Activation::kTanh;  ///< of NAMEForSequenceClassification
+  bool pretraining = false;                   ///< NAMEForPreTraining has the head for masked words, too
+};
+
+/// Sets an encoder's head or classifier by the class that wrote it: NAMEForMaskedLM, NAMEModel (neither),
+/// NAMEForSequenceClassification, NAMEForTokenClassification (whose classifier has no transform). Both linears of a
+/// head or a classifier have biases. Without the field `architectures` it predicts masked words. Other classes are
+/// refused.
+void read_encoder_heads(const files::JsonReader& config, const EncoderHeads& heads, ModelSpec& spec);
+
+/// Sets the classifier of a decoder that was written by NAMEForSequenceClassification or NAMEForTokenClassification.
+void read_decoder_classifier(const files::JsonReader& config, ModelSpec& spec);
+
+/// Returns the pooling that `classifier_pooling` names: mean, or the family's name of the first token, which is also
+/// the default.
+Pooling read_classifier_pooling(const files::JsonReader& config, const std::string& first_token);
 
 /// Gives an encoder what BERT has, but for sizes of heads and MLP: norms after the residual, biases everywhere, learned
-/// positions, a norm of the embedding, and with a head, if there is one, that has a linear with this activation.
-void make_bert_like(const files::JsonReader& config, bool has_head, Activation head_transform, DecoderConfig& encoder);
+/// positions, a norm of the embedding, and the heads.
+void make_bert_like(const files::JsonReader& config, const EncoderHeads& heads, DecoderConfig& encoder);
 
 /// Reads routed experts; the arguments are the names of the fields with their number, their hidden channels, and the
 /// number per token.

@@ -12,6 +12,9 @@ namespace ballast::model {
 
 namespace {
 
+/// The name of the classifier that transformers' generic classes for decoders have.
+constexpr const char* kClassifierOfDecoder = "score";
+
 constexpr auto kArchitectures = std::to_array<const Architecture*>({
 #define BALLAST_ADDRESS(name) &(name),
     BALLAST_ARCHITECTURES(BALLAST_ADDRESS)
@@ -80,6 +83,7 @@ std::string module_name(const Architecture& architecture, Role role, std::size_t
   // A head without a bias in the original may get one by a fold.
   if (role == Role::kHeadBias && it == architecture.names.end())
     return module_name(architecture, Role::kHead) + ".bias";
+  if (role == Role::kClassifier && it == architecture.names.end()) return kClassifierOfDecoder;
   assert(it != architecture.names.end());
   return fill_in(it->huggingface, layer, expert);
 }
@@ -92,6 +96,7 @@ std::vector<std::string> stored_names(const Architecture& architecture, Role rol
     if (entry.role == role && !pattern.empty()) names.push_back(fill_in(pattern, layer, expert));
   }
   if (role == Role::kHeadBias && names.empty()) names.push_back(module_name(architecture, role));
+  if (role == Role::kClassifier && names.empty() && !gguf) names = {kClassifierOfDecoder, "classifier"};
   return names;
 }
 

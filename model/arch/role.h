@@ -20,6 +20,9 @@ enum class Role : std::uint16_t {
   kHeadNorm,
   kHead,
   kHeadBias,  ///< a vector, because the head's matrix may be the embedding's
+  kClassifierTransform,
+  kClassifierNorm,
+  kClassifier,  ///< [labels, hidden]
 
   kDraftEmbeddingNorm,  ///< of a token's embedding, which the draft head reads
   kDraftModelNorm,      ///< the original model's last norm, of the last block's output for the token before

@@ -29,6 +29,13 @@ bool has_head_transform(const ModelSpec& spec, const LayerSpec& /*layer*/) {
   return spec.head_transform.has_value();
 }
 
+bool has_classifier(const ModelSpec& spec, const LayerSpec& /*layer*/) {
+  return spec.classifier.has_value();
+}
+bool has_classifier_transform(const ModelSpec& spec, const LayerSpec& /*layer*/) {
+  return spec.classifier && spec.classifier->transform;
+}
+
 const char* activation_follows(const LayerSpec& /*layer*/) {
   return "the activation follows";
 }
@@ -66,7 +73,7 @@ constexpr RoleRow draft_norm(Role role) {
   return {.role = role, .kind = Kind::kNorm, .place = Place::kBack, .shape = hidden_vector, .present = is_draft_head};
 }
 
-constexpr std::array<RoleRow, 17> kOuterRows{{
+constexpr std::array<RoleRow, 20> kOuterRows{{
     {.role = Role::kEmbedding, .kind = Kind::kTable, .place = Place::kFront, .shape = vocabulary},
     {.role = Role::kPositionEmbedding,
      .kind = Kind::kTable,
@@ -100,7 +107,7 @@ constexpr std::array<RoleRow, 17> kOuterRows{{
            return MatrixShape{spec.layers.size() * token_input_size(spec), spec.hidden_size};
          },
      .present = has_token_inputs,
-     .carries_token_inputs = true},
+     .keeps_16_bits = true},
     {.role = Role::kTokenInputNorm,
      .kind = Kind::kNorm,
      .place = Place::kFront,
@@ -137,6 +144,32 @@ constexpr std::array<RoleRow, 17> kOuterRows{{
      .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.biases.head; },
      .bias_flag = &BiasSpec::head,
      .why_bias_stays = [](const LayerSpec&) { return "it is added to the logits"; }},
+    {.role = Role::kClassifierTransform,
+     .place = Place::kBack,
+     .shape = [](const ModelSpec& spec, const LayerSpec&) { return MatrixShape{spec.hidden_size, spec.hidden_size}; },
+     .present = has_classifier_transform,
+     .bias_flag = &BiasSpec::classifier_transform,
+     .keeps_16_bits = true,
+     .why_bias_stays = activation_follows},
+    {.role = Role::kClassifierNorm,
+     .kind = Kind::kNorm,
+     .place = Place::kBack,
+     .shape = hidden_vector,
+     .present = [](const ModelSpec& spec,
+                   const LayerSpec&) { return spec.classifier && spec.classifier->transform_norm; },
+     .read_by_linears_only = [](const ModelSpec&, const LayerSpec&) -> FoldLegality {
+       return {false, "the classifier is kept as it is"};
+     }},
+    {.role = Role::kClassifier,
+     .place = Place::kBack,
+     .shape =
+         [](const ModelSpec& spec, const LayerSpec&) {
+           return MatrixShape{spec.classifier ? spec.classifier->labels.size() : 0, spec.hidden_size};
+         },
+     .present = has_classifier,
+     .bias_flag = &BiasSpec::classifier,
+     .keeps_16_bits = true,
+     .why_bias_stays = [](const LayerSpec&) { return "it is added to the scores"; }},
     draft_norm(Role::kDraftEmbeddingNorm),
     draft_norm(Role::kDraftModelNorm),
     draft_norm(Role::kDraftHiddenNorm),
@@ -300,14 +333,14 @@ constexpr std::array<RoleRow, 22> kBlockRows{{
      .shape = [](const ModelSpec& spec,
                  const LayerSpec&) { return MatrixShape{token_input_size(spec), spec.hidden_size}; },
      .present = has_token_inputs,
-     .carries_token_inputs = true,
+     .keeps_16_bits = true,
      .after_mixing = true,
      .why_bias_stays = activation_follows},
     {.role = Role::kTokenInputOutput,
      .shape = [](const ModelSpec& spec,
                  const LayerSpec&) { return MatrixShape{spec.hidden_size, token_input_size(spec)}; },
      .present = has_token_inputs,
-     .carries_token_inputs = true,
+     .keeps_16_bits = true,
      .writes_stream = true,
      .after_mixing = true},
     {.role = Role::kTokenInputPostNorm,

@@ -117,6 +117,20 @@ class Score:
         return f"<Score of {self.ids.size} tokens: {self.total:.3f} nats, perplexity {self.perplexity:.3f}>"
 
 
+@dataclass(frozen=True)
+class Classification:
+    """The labels of a text, or of its tokens."""
+
+    label: str | list[str]
+    """The label with the highest score; of each token, if tokens have labels."""
+    scores: np.ndarray = field(repr=False)
+    """float32 [labels], or [tokens, labels]"""
+    labels: list[str] = field(repr=False)
+    """The model's."""
+    tokens: list[str] | None = None
+    """Texts of the tokens that have labels; without special ones."""
+
+
 def ids_array(ids: Ids) -> np.ndarray:
     """int32 [tokens]; raises TypeError for other types than integers, ValueError for other shapes and ids out of
     range."""
@@ -209,6 +223,13 @@ class Tokenizer:
         """The prompt for a conversation by the model's chat template, ending where the answer begins."""
         arguments = json.dumps(template_arguments) if template_arguments else ""
         return self._model.chat_prompt(messages_list(messages), arguments)
+
+
+def _classify_options(raw_scores: bool, most_tokens: int | None, kv: str | None) -> _ballast.ClassifyOptions:
+    options = filled(_ballast.ClassifyOptions(), raw_scores=raw_scores, most_tokens=most_tokens)
+    if kv is not None:
+        options.cache_type = named(_ballast.CacheType, "kv", kv)
+    return options
 
 
 class Model:
@@ -304,6 +325,43 @@ class Model:
         with shown(progress) as listener:
             vectors = self._model.embed(several, options, listener)
         return vectors[0] if isinstance(texts, str) else vectors
+
+    @staticmethod
+    def _classification(result: dict[str, Any], text: int) -> Classification:
+        labels, first = result["labels"], result["first"]
+        end = first[text + 1] if text + 1 < len(first) else len(result["scores"])
+        rows = result["scores"][first[text]:end]
+        tokens = result["tokens"][text]
+        if not tokens and len(rows) == 1:
+            return Classification(labels[int(rows[0].argmax())], rows[0], labels)
+        return Classification([labels[i] for i in rows.argmax(axis=1)], rows, labels, tokens)
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of the model's classifier; empty if it has none."""
+        return self._model.labels
+
+    def classify(self, texts: str | Sequence[str] | Sequence[tuple[str, str]], *, raw_scores: bool = False,
+                 most_tokens: int | None = None, kv: str | None = None,
+                 progress: Progress = False) -> Classification | list[Classification]:
+        """The scores of each text, or pair of texts, by the model's classifier; of a single str, one Classification.
+        raw_scores: before the sigmoid or softmax. most_tokens: longer texts are truncated."""
+        options = _classify_options(raw_scores, most_tokens, kv)
+        several = [texts] if isinstance(texts, str) else list(texts)
+        pairs = bool(several) and not isinstance(several[0], str)
+        run = self._model.classify_pairs if pairs else self._model.classify
+        with shown(progress) as listener:
+            result = run([tuple(text) for text in several] if pairs else several, options, listener)
+        classified = [self._classification(result, i) for i in range(len(several))]
+        return classified[0] if isinstance(texts, str) else classified
+
+    def rerank(self, query: str, documents: Sequence[str], *, raw_scores: bool = False, most_tokens: int | None = None,
+               kv: str | None = None, progress: Progress = False) -> np.ndarray:
+        """A score of each document for the query, float32 [documents]: the classifier's, or the cosine of their vectors
+        if the model has none."""
+        options = _classify_options(raw_scores, most_tokens, kv)
+        with shown(progress) as listener:
+            return self._model.rerank(query, list(documents), options, listener)
 
     @overload
     def generate(self, prompt: str | Ids, *, stream: Literal[False] = False,

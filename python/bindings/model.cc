@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
@@ -52,6 +53,53 @@ nb::str text_of(const std::string& bytes) {
   return nb::steal<nb::str>(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
 }
 
+std::vector<std::string> labels_of(const ModelSpec& spec) {
+  return spec.classifier ? spec.classifier->labels : std::vector<std::string>();
+}
+
+/// Returns {"labels", "scores", "tokens", "first"}: the scores of all texts are [rows][labels], and those of text i
+/// begin at row first[i].
+nb::dict scores_of(const Classification& classification) {
+  std::vector<float> scores;
+  std::vector<std::size_t> first;
+  nb::list tokens;
+  const std::size_t labels = classification.labels.size();
+  for (const TextScores& text : classification.texts) {
+    first.push_back(scores.size() / labels);
+    scores.insert(scores.end(), text.scores.begin(), text.scores.end());
+    nb::list of_text;
+    for (const std::string& token : text.tokens) of_text.append(text_of(token));
+    tokens.append(of_text);
+  }
+  const std::size_t rows = scores.size() / labels;
+  nb::dict result;
+  result["labels"] = classification.labels;
+  result["scores"] = owned_array(std::move(scores), {rows, labels});
+  result["tokens"] = tokens;
+  result["first"] = first;
+  return result;
+}
+
+nb::dict classified(const Model& model, const std::vector<std::string>& texts, const ClassifyOptions& options,
+                    nb::object on_progress) {
+  JobListener listener(std::move(on_progress), nb::none());
+  return scores_of(without_lock([&] { return model.classify(texts, options, listener.progress()); }));
+}
+
+nb::dict classified_pairs(const Model& model, const std::vector<std::pair<std::string, std::string>>& texts,
+                          const ClassifyOptions& options, nb::object on_progress) {
+  std::vector<TextPair> pairs;
+  for (const auto& [first, second] : texts) pairs.push_back({.first = first, .second = second});
+  JobListener listener(std::move(on_progress), nb::none());
+  return scores_of(without_lock([&] { return model.classify(pairs, options, listener.progress()); }));
+}
+
+NumpyArray<float> ranked(const Model& model, const std::string& query, const std::vector<std::string>& documents,
+                         const ClassifyOptions& options, nb::object on_progress) {
+  JobListener listener(std::move(on_progress), nb::none());
+  return owned_array(without_lock([&] { return model.rerank(query, documents, options, listener.progress()); }).scores);
+}
+
 nb::str decoded(const Model& model, const IdArray& ids) {
   return text_of(model.decode(ids_of(ids)));
 }
@@ -96,6 +144,11 @@ void bind_chat_and_vectors(nb::module_& module) {
       .def_rw("normalized", &EmbedOptions::normalized, nb::arg().none())
       .def_rw("most_tokens", &EmbedOptions::most_tokens, nb::arg().none())
       .def_rw("cache_type", &EmbedOptions::cache_type);
+  nb::class_<ClassifyOptions>(module, "ClassifyOptions")
+      .def(nb::init<>())
+      .def_rw("raw_scores", &ClassifyOptions::raw_scores)
+      .def_rw("most_tokens", &ClassifyOptions::most_tokens, nb::arg().none())
+      .def_rw("cache_type", &ClassifyOptions::cache_type);
 }
 
 }  // namespace
@@ -125,7 +178,11 @@ void bind_model(nb::module_& module) {
       .def("logits", &logits_of, "ids"_a)
       .def("activations", &activations_of, "ids"_a, "layer"_a)
       .def("log_probabilities", &log_probabilities_of, "ids"_a)
-      .def("embed", &vectors_of, "texts"_a, "options"_a, "on_progress"_a.none());
+      .def("embed", &vectors_of, "texts"_a, "options"_a, "on_progress"_a.none())
+      .def_prop_ro("labels", [](const Model& model) { return labels_of(model.spec()); })
+      .def("classify", &classified, "texts"_a, "options"_a, "on_progress"_a.none())
+      .def("classify_pairs", &classified_pairs, "pairs"_a, "options"_a, "on_progress"_a.none())
+      .def("rerank", &ranked, "query"_a, "documents"_a, "options"_a, "on_progress"_a.none());
 }
 
 }  // namespace ballast::python

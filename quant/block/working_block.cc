@@ -276,7 +276,16 @@ WorkingBlock WorkingBlockLoader::load_back(bool values) const {
     add_input(block, add_vocabulary(block, Role::kHead, values), norm, values);
   }
   if (spec.biases.head) add_vector(block, Role::kHeadBias, 0, values);
+  if (spec.classifier) add_classifier(block, values);
   return block;
+}
+
+/// Adds a classifier, which is not rounded, so that its inputs are not measured.
+void WorkingBlockLoader::add_classifier(WorkingBlock& block, bool values) const {
+  const ClassifierSpec& classifier = *source_.spec().classifier;
+  if (classifier.transform) block.linears.push_back(load_linear({Role::kClassifierTransform}, 0, values));
+  if (classifier.transform_norm) add_norm(block, Role::kClassifierNorm, 0, values);
+  block.linears.push_back(load_linear({Role::kClassifier}, 0, values));
 }
 
 WorkingBlock WorkingBlockLoader::load_block(std::size_t layer, bool values) const {

@@ -180,6 +180,7 @@ class WorkingBlockLoader {
  private:
   WorkingBlock load_front(bool values) const;
   WorkingBlock load_back(bool values) const;
+  void add_classifier(WorkingBlock& block, bool values) const;
   WorkingBlock load_block(std::size_t layer, bool values) const;
   WorkingLinear load_linear(model::Part part, std::size_t layer, bool values) const;
   /// Adds the embedding or the head, as one linear or several. Returns their indices.

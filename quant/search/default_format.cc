@@ -35,7 +35,7 @@ WeightFormat default_format(const Recipe& recipe, const ModelSpec& spec, Role ro
   if (model::role_row(role).needs_float32 && recipe.linears.quantizes()) {
     return {.kind = WeightFormat::Kind::kF32};
   }
-  if (model::role_row(role).carries_token_inputs && recipe.linears.quantizes()) return sixteen_bits(absmax);
+  if (model::role_row(role).keeps_16_bits && recipe.linears.quantizes()) return sixteen_bits(absmax);
   const WeightFormat& format = is_embedding(role) ? recipe.embedding : recipe.linears;
   // With a target size, measured costs decide.
   return spec.has_experts() && recipe.target_bytes == 0 && !is_routed_expert(role) ? promote_format(format, absmax)

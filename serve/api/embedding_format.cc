@@ -56,6 +56,20 @@ EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_s
   return request;
 }
 
+EmbeddingRequest read_tei_embedding(const RequestFields& fields, std::size_t vocab_size) {
+  if (!fields.flag("normalize", true)) {
+    throw ApiError(400, "normalize: vectors have the length that the model's files give them; leave it out",
+                   "normalize");
+  }
+  for (const char* field : {"prompt_name", "dimensions"}) {
+    if (fields.has(field)) throw ApiError(400, files::concat(field, ": is not supported"), field);
+  }
+  EmbeddingRequest request = {.inputs = read_prompts(fields, "inputs", vocab_size)};
+  request.prompt_options = {.keep_end = false, .makes_vector = true};
+  if (fields.flag("truncate", true)) request.prompt_options.truncate = -1;
+  return request;
+}
+
 nlohmann::ordered_json embeddings_json(const std::string& model, std::span<const std::vector<float>> vectors,
                                        bool base64, const RequestUsage& usage) {
   nlohmann::ordered_json data = nlohmann::ordered_json::array();

@@ -27,6 +27,9 @@ struct EmbeddingRequest {
 /// `size` is the length of a vector. Throws ApiError.
 EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_size, std::size_t size);
 
+/// Reads a request with the fields of text-embeddings-inference (TEI). Throws ApiError.
+EmbeddingRequest read_tei_embedding(const RequestFields& fields, std::size_t vocab_size);
+
 /// Returns the answer with the vectors of all inputs.
 nlohmann::ordered_json embeddings_json(const std::string& model, std::span<const std::vector<float>> vectors,
                                        bool base64, const RequestUsage& usage);

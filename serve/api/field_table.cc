@@ -15,6 +15,7 @@ namespace {
 using enum KnownField::Use;
 
 constexpr std::uint16_t kWithConversation = kChats | kTemplates | kTokenize;
+constexpr std::uint16_t kScoring = kReranks | kScores | kClassifications;
 constexpr std::uint16_t kWithPrompt = kTexts | kEmbeddings;
 
 constexpr auto kFields = std::to_array<KnownField>({
@@ -24,6 +25,14 @@ constexpr auto kFields = std::to_array<KnownField>({
     {"prompt", kCompletions | kTokenize, kHonoured, "text; for completions also ids, or a list of either"},
     {"messages", kWithConversation, kHonoured, "`content`: text, a list of parts of text, or null for none"},
     {"input", kEmbeddings, kHonoured, "text, ids, or a list of either"},
+    {"input", kClassifications, kHonoured, "text or a list of texts"},
+    {"query", kReranks, kHonoured, "text"},
+    {"documents", kReranks, kHonoured, "a list of texts, or of objects with `text`"},
+    {"text_1", kScores, kHonoured, "a text, or as many as `text_2` has; also as `queries`"},
+    {"text_2", kScores, kHonoured, "a text or a list of texts; also as `documents`"},
+    {"top_n", kReranks, kHonoured, "the number of results; default all"},
+    {"return_documents", kReranks, kHonoured, "true: results have their texts"},
+    {"use_activation", kScoring, kHonoured, "false: scores before the classifier's sigmoid or softmax"},
     {"content", kTokenize, kHonoured, "llama-server's name of `prompt`"},
     {"tokens", kDetokenize, kHonoured, "ids"},
     {"add_special_tokens", kWithPrompt | kTokenize, kHonoured,
@@ -34,7 +43,7 @@ constexpr auto kFields = std::to_array<KnownField>({
     {"return_token_strs", kTokenize, kHonoured, "also `token_strs`, the text of each token"},
     {"with_pieces", kTokenize, kHonoured,
      "`tokens` as `{\"id\", \"piece\"}`, with bytes for pieces that are not UTF-8"},
-    {"truncate_prompt_tokens", kWithPrompt, kHonoured,
+    {"truncate_prompt_tokens", kWithPrompt | kScoring, kHonoured,
      "tokens that are kept of a longer prompt; -1: as many as leave room for `max_tokens`, at least half of the "
      "context"},
     {"truncation_side", kWithPrompt, kHonoured,
@@ -157,6 +166,7 @@ constexpr auto kFields = std::to_array<KnownField>({
     {"truncation", kResponses, kRefused, "", R"(["disabled"])"},
     {"mcp_servers", kMessages, kRefused, "", "[[]]"},
     {"container", kMessages, kRefused},
+    {"max_tokens_per_doc", kReranks, kRefused, "send `truncate_prompt_tokens`"},
     {"embed_dtype", kEmbeddings, kRefused, "", R"(["float32"])"},
     {"endianness", kEmbeddings, kRefused, "", R"(["native", "little"])"},
     {"use_activation", kEmbeddings, kRefused, "", "[true]"},
@@ -244,7 +254,10 @@ std::string endpoints_text(std::uint16_t endpoints) {
                                                                                  {kTokenize, "`/tokenize`"},
                                                                                  {kDetokenize, "`/detokenize`"},
                                                                                  {kResponses, "responses"},
-                                                                                 {kMessages, "messages"}});
+                                                                                 {kMessages, "messages"},
+                                                                                 {kReranks, "rerank"},
+                                                                                 {kScores, "score"},
+                                                                                 {kClassifications, "classify"}});
   std::string text;
   for (const auto& [endpoint, name] : kNames) {
     if ((endpoints & endpoint) != 0) text += files::concat(text.empty() ? "" : ", ", name);

@@ -21,8 +21,11 @@ enum Endpoints : std::uint16_t {
   kDetokenize = 32,
   kResponses = 64,
   kMessages = 128,
+  kReranks = 256,
+  kScores = 512,
+  kClassifications = 1024,
   kTexts = kCompletions | kChats,
-  kAllEndpoints = 255,
+  kAllEndpoints = 2047,
 };
 
 struct KnownField {

@@ -197,7 +197,7 @@ std::vector<std::vector<int>> read_bad_words(const RequestFields& fields, const 
 PromptOptions read_prompt_options(const RequestFields& fields, const PromptOptions& usual) {
   PromptOptions options = usual;
   options.add_special_tokens = fields.flag("add_special_tokens", usual.add_special_tokens);
-  options.truncate = fields.integer("truncate_prompt_tokens", -1, kLargestCount);
+  if (const auto kept = fields.integer("truncate_prompt_tokens", -1, kLargestCount)) options.truncate = kept;
   if (options.truncate == 0) {
     throw ApiError(400, "truncate_prompt_tokens: 0 leaves nothing of a prompt", "truncate_prompt_tokens");
   }

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,9 +27,11 @@ struct PromptScores {
 /// A prompt and the options of its continuation.
 struct GenerationRequest {
   std::vector<int> prompt;
-  GenerateOptions options{};       ///< max_tokens may be 0 if the prompt is scored; the server sets cache and draft
-  std::size_t choices = 1;         ///< continuations, with seeds from options.seed on
-  std::optional<Pooling> embed{};  ///< computes a vector of the prompt instead of a continuation
+  GenerateOptions options{};  ///< max_tokens may be 0 if the prompt is scored; the server sets cache and draft
+  std::size_t choices = 1;    ///< continuations, with seeds from options.seed on
+  std::vector<std::uint8_t> token_types{};     ///< of the prompt; empty: all 0
+  std::optional<Pooling> embed{};              ///< computes a vector of the prompt instead of a continuation
+  bool classify = false;                       ///< computes the classifier's scores instead, before its function
   std::optional<PromptScores> score_prompt{};  ///< returns log-probabilities of the prompt's tokens
   text::StreamDecoder::Begin begin = text::StreamDecoder::Begin::kWithinText;
   text::ReplyParser reply{};  ///< for chats, in its state at the end of the prompt
@@ -69,7 +72,7 @@ class RequestListener {
   /// The scores of the prompt's tokens except the first one.
   virtual void on_prompt_scored(std::vector<GeneratedToken>&& /*scores*/) {}
 
-  /// The vector of the prompt, of length 1.
+  /// The vector of the prompt, or the classifier's scores.
   virtual void on_embedded(std::vector<float>&& /*embedding*/) {}
 
   /// A token and the text that is now certain; no token (null) for text that was held back until the end.

@@ -27,8 +27,13 @@ RunningRequest::RunningRequest(const engine::LoadedModel& loaded, GenerationRequ
   if (request.score_prompt) {
     scorer.emplace(request.prompt, request.score_prompt->top, model.spec().vocab_size, request.score_prompt->ranks);
   }
-  if (request.embed) embedder.emplace(*request.embed, model.spec().hidden_size);
+  begin_reading(model);
   usage.prompt_tokens = request.prompt.size();
+}
+
+void RunningRequest::begin_reading(const model::Model& model) {
+  if (request.embed) embedder.emplace(*request.embed, model.spec().hidden_size);
+  if (request.classify) classifier.emplace(*model.classifier(), model.spec().hidden_size);
 }
 
 bool RunningRequest::ended() const {

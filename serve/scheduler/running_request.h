@@ -15,6 +15,7 @@
 #include "engine/output_processor.h"
 #include "engine/prompt_scorer.h"
 #include "engine/sequence.h"
+#include "engine/text_classifier.h"
 #include "engine/text_drafts.h"
 #include "engine/text_pooler.h"
 #include "kernels/clock.h"
@@ -66,7 +67,17 @@ struct RunningRequest {
 
   /// Returns whether this choice reads the whole prompt for its scores or its vector, and has not done so yet.
   bool reads_whole(const Choice& choice) const {
-    return (scorer || embedder) && &choice == &choices.front() && choice.generated == 0;
+    return (scorer || reads_hidden()) && &choice == &choices.front() && choice.generated == 0;
+  }
+
+  /// Returns whether a vector or scores are computed from the prompt's hidden values.
+  bool reads_hidden() const { return request.embed || request.classify; }
+
+  /// Prepares the reader of these values for the beginning of the prompt.
+  void begin_reading(const model::Model& model);
+
+  engine::HiddenReader& hidden_reader() {
+    return embedder ? static_cast<engine::HiddenReader&>(*embedder) : *classifier;
   }
 
   /// Drops the texts' pages to free memory; they are computed again later.
@@ -81,6 +92,7 @@ struct RunningRequest {
   std::vector<Choice> choices;
   std::optional<engine::PromptScorer> scorer;
   std::optional<engine::TextPooler> embedder;
+  std::optional<engine::TextClassifier> classifier;
   RequestUsage usage;
   Clock::time_point arrived;
   Clock::time_point admitted{};

@@ -441,7 +441,7 @@ void Scheduler::write_texts() {
 /// Takes the beginning of the prompt from the cache if possible. A prompt that is scored is read completely.
 void Scheduler::begin(RunningRequest& request, Choice& choice) {
   PrefixCache::Match match;
-  if (request.embedder) request.embedder->clear();
+  request.begin_reading(loaded_.model);
   if (!request.reads_whole(choice)) {
     match = prefix_cache_.find(choice.tokens, request.request.salt);
     stats_.prefix_queries += choice.tokens.size();
@@ -452,7 +452,7 @@ void Scheduler::begin(RunningRequest& request, Choice& choice) {
   choice.shares_last_page = true;  // possibly with the model's prefix
   const auto begin = choice.tokens.begin();
   choice.sequence.emplace(std::move(state), std::vector<int>(begin, begin + static_cast<std::ptrdiff_t>(match.length)));
-  if (head_drafter_ && !request.embedder) choice.sequence->keep_hidden(engine::HeadDrafter::kKeptTokens);
+  if (head_drafter_ && !request.reads_hidden()) choice.sequence->keep_hidden(engine::HeadDrafter::kKeptTokens);
   if (&choice == &request.choices.front() && choice.generated == 0) request.usage.cached_tokens = match.length;
 }
 
@@ -513,13 +513,14 @@ void Scheduler::step() {
     if (scheduled.scores()) {
       scheduled.request->scorer->begin_at(choice.run());
       choice.sequence->want(scheduled.tokens, *scheduled.request->scorer);
-    } else if (scheduled.embeds()) {
-      choice.sequence->want(scheduled.tokens, *scheduled.request->embedder);
+    } else if (scheduled.reads_hidden()) {
+      choice.sequence->want(scheduled.tokens, scheduled.request->hidden_reader());
     } else {
       choice.sequence->want(scheduled.ends_prompt() ? 1 + scheduled.draft.size() : 0);
     }
     const std::size_t known = choice.known();
-    choice.sequence->append(std::span(choice.tokens).subspan(known, choice.run() + scheduled.tokens - known));
+    const model::TokenSpan tokens(choice.tokens, {}, scheduled.request->request.token_types);
+    choice.sequence->append(tokens.subspan(known, choice.run() + scheduled.tokens - known));
     batch_.push_back(&*choice.sequence);
   }
   try {
@@ -553,7 +554,7 @@ void Scheduler::choose() {
   std::vector<std::exception_ptr> failures(scheduled_.size());
   const auto choose_one = [&](std::size_t i, std::size_t) {
     const ScheduledTokens& scheduled = scheduled_[i];
-    if (!scheduled.ended || scheduled.request->request.options.max_tokens == 0 || scheduled.embeds()) return;
+    if (!scheduled.ended || scheduled.request->request.options.max_tokens == 0 || scheduled.reads_hidden()) return;
     try {
       tokens[i] = choose_tokens(scheduled);
     } catch (...) {
@@ -596,7 +597,8 @@ void Scheduler::end_prompt(const ScheduledTokens& scheduled) {
     store(scheduled.choice->tokens, request.request.salt, scheduled.choice->sequence->state());
     scheduled.choice->shares_last_page = true;
   }
-  if (scheduled.embeds()) {
+  if (request.classifier) request.listener->on_embedded(request.classifier->scores());
+  if (request.embedder) {
     const bool normalized = loaded_.model.spec().text_vectors.value_or(TextVectorSpec{}).normalized;
     request.listener->on_embedded(request.embedder->vector(loaded_.model.text_dense(), normalized));
   }
@@ -608,7 +610,7 @@ void Scheduler::end_prompt(const ScheduledTokens& scheduled) {
 void Scheduler::take(const ScheduledTokens& scheduled, std::vector<ChosenToken> tokens) {
   RunningRequest& request = *scheduled.request;
   Choice& choice = *scheduled.choice;
-  if (request.request.options.max_tokens == 0 || scheduled.embeds())
+  if (request.request.options.max_tokens == 0 || scheduled.reads_hidden())
     return end_choice(request, choice, GenerateResult::Finish::kLength);
   stats_.draft_tokens += scheduled.draft.size();
   stats_.accepted_draft_tokens += tokens.size() - 1;

@@ -120,7 +120,7 @@ class Scheduler {
     std::size_t rows() const { return tokens + draft.size(); }
     bool ends_prompt() const { return tokens == choice->left(); }
     bool scores() const { return request->scorer && request->reads_whole(*choice); }
-    bool embeds() const { return request->embedder.has_value(); }
+    bool reads_hidden() const { return request->reads_hidden(); }
   };
 
   /// A token that a text's logits chose, with the text that it makes certain.

@@ -132,6 +132,11 @@ std::vector<int> PromptEncoder::encode(const Prompt& prompt, const PromptOptions
   return ids;
 }
 
+engine::EncodedText PromptEncoder::encode_pair(const TextPair& pair, std::size_t kept) const {
+  return readable(
+      [&] { return engine::encode_pair(tokenizer(), pair, kept, engine::known_types(model_.loaded.model)); });
+}
+
 void PromptEncoder::set_chat_prompt(ChatRequest& asked) const {
   const text::ChatPrompt prompt = apply(asked.conversation);
   const std::size_t most = most_prompt_tokens(asked.prompt_options, asked.limit);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/text_runner.h"
 #include "serve/api/chat_request.h"
 #include "serve/api/completion_format.h"
 #include "serve/api/generation_fields.h"
@@ -31,6 +32,9 @@ class PromptEncoder {
 
   /// Encodes a prompt, and cuts it to `kept` tokens.
   std::vector<int> encode(const Prompt& prompt, const PromptOptions& options, std::size_t kept) const;
+
+  /// Encodes two texts that are read together, and cuts them to `kept` tokens, the longer one first.
+  engine::EncodedText encode_pair(const TextPair& pair, std::size_t kept) const;
 
   /// Sets the prompt of a conversation, how its answer is parsed, and what the answer must match.
   void set_chat_prompt(ChatRequest& asked) const;

@@ -20,6 +20,7 @@
 #include "serve/api/chat_request.h"
 #include "serve/api/embedding_format.h"
 #include "serve/api/openai_format.h"
+#include "serve/api/scoring_format.h"
 #include "serve/http/http_server.h"
 #include "serve/service/answer_shape.h"
 #include "serve/service/api_keys.h"
@@ -131,10 +132,20 @@ class Service {
   void ollama_chat(const Call& call);
   void ollama_generate(const Call& call);
   void ollama_embed(const Call& call);
+  void rerank(const Call& call);
+  void score(const Call& call);
+  void classify(const Call& call);
+  void tei_answer(const Call& call);
+  void tei_embed(const Call& call);
+  void tei_predict(const Call& call);
+  void tei_info(const Call& call);
   void ollama_show(const Posted& posted);
 
   static EmbeddingRequest read_embedding_of(const Call& call);
   void answer_embedding(const Call& call, const EmbeddingRequest& asked, EmbeddingAnswer::MakeBody make_body);
+  void answer_scores(const Call& call, const ScoringRequest& asked, EmbeddingAnswer::MakeBody make_body);
+  void submit_scored(const Call& call, const ScoringRequest& asked, EmbeddingAnswer::MakeBody make_body);
+  void answer_tei_rerank(const Call& call);
   static OpenAiHead openai_head(const Call& call, std::string_view prefix, const AnswerShape& shape,
                                 const Delivery& delivery);
   void answer_chat(const Call& call, ChatRequest asked, const MakeFormat& make_format);

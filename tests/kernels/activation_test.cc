@@ -9,7 +9,8 @@ namespace ballast::kernels {
 namespace {
 
 const Activation kActivations[] = {Activation::kSilu, Activation::kGelu,        Activation::kGeluTanh,
-                                   Activation::kRelu, Activation::kReluSquared, Activation::kGeluSigmoid};
+                                   Activation::kRelu, Activation::kReluSquared, Activation::kGeluSigmoid,
+                                   Activation::kTanh};
 /// Returns arguments from -20 to 20 in steps of 1/512, and magnitudes up to 1e4.
 std::vector<float> arguments() {
   std::vector<float> values = {-1e4F, -1000.0F, -200.0F, -88.5F, -87.0F, 87.0F, 88.5F, 200.0F, 1000.0F, 1e4F, -0.0F};

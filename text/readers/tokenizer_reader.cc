@@ -148,7 +148,13 @@ TextFrame read_frame(const files::JsonReader& tokenizer, const files::JsonReader
         if (!table.has_id(id)) node->fail("no token has id " + std::to_string(id));
       }
     }
+    for (const PairPart& part : frame.pair) {
+      const bool known = part.kind != PairPart::Kind::kToken || table.has_id(part.id);
+      if (!known) node->fail("no token has id " + std::to_string(part.id));
+    }
   }
+  const std::vector<int> prefix = frame.prefix;
+  const std::vector<int> suffix = frame.suffix;
   const auto override_with = [&](std::string_view key, std::optional<int> token, std::vector<int>& ids) {
     const std::optional<files::JsonReader> node = config.find(key);
     if (!node) return;
@@ -157,6 +163,8 @@ TextFrame read_frame(const files::JsonReader& tokenizer, const files::JsonReader
   };
   override_with("add_bos_token", special.bos, frame.prefix);
   override_with("add_eos_token", special.eos, frame.suffix);
+  const bool changed = prefix != frame.prefix || suffix != frame.suffix;
+  if (frame.pair.empty() || changed) frame.pair = pair_of_frames(frame);
   return frame;
 }
 

@@ -202,6 +202,18 @@ std::string mlp_line(const ModelSpec& spec) {
   return line;
 }
 
+/// Returns "3 labels of texts: negative, neutral, positive".
+std::string classifier_line(const ClassifierSpec& classifier) {
+  constexpr std::size_t kMostNamed = 6;
+  const std::size_t count = classifier.labels.size();
+  std::string line = report::count(count) + (count == 1 ? " label of " : " labels of ") +
+                     (classifier.of_tokens ? "tokens" : "texts") + ": ";
+  for (std::size_t i = 0; i < std::min(count, kMostNamed); ++i) {
+    line += (i == 0 ? "" : ", ") + report::printable(classifier.labels[i]);
+  }
+  return count > kMostNamed ? line + ", ..." : line;
+}
+
 std::string model_sheet(const ModelSummary& summary) {
   const ModelSpec& spec = summary.spec;
   Table sheet({{}, {}});
@@ -218,6 +230,7 @@ std::string model_sheet(const ModelSummary& summary) {
                                    (!spec.has_head         ? ", no head"
                                     : spec.tied_embeddings ? ", the head is the embedding"
                                                            : "")});
+  if (spec.classifier) sheet.add_row({"classifier", classifier_line(*spec.classifier)});
   sheet.add_row({"context", context_line(spec)});
   if (!summary.prefix.empty()) sheet.add_row({"prefix", "tokens " + prefix_name({.tokens = summary.prefix})});
   sheet.add_row({"tokenizer", report::printable(summary.tokenizer)});

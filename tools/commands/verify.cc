@@ -54,8 +54,9 @@ void add_verify(CLI::App& program, Action& action) {
   command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
   command
       ->add_option("--expected", flags->expected,
-                   "safetensors file with input_ids [batch, tokens] and logits [batch, tokens, vocab], or, for a model "
-                   "without a head, last_hidden_state [batch, tokens, hidden]")
+                   "safetensors file with input_ids [batch, tokens] and logits [batch, tokens, vocab]; for a model "
+                   "without a head last_hidden_state [batch, tokens, hidden]; for a classifier logits [batch, labels] "
+                   "or [batch, tokens, labels]; attention_mask and token_type_ids are read if they are there")
       ->required()
       ->type_name("FILE");
   command->add_option("--tolerance", flags->tolerance, "Largest error allowed, in deviations of the expected logits")

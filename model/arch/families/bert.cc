@@ -1,10 +1,7 @@
 // BERT: an encoder with norms after the residual, token types and a head that predicts masked words. Encoders of texts
 // are published without the head and without the first part of all tensor names. ELECTRA has a head of another name.
 #include <array>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
@@ -15,7 +12,7 @@ namespace ballast::model {
 namespace bert {
 namespace {
 
-constexpr std::array<TensorNames, 17> kNames{{
+constexpr std::array<TensorNames, 19> kNames{{
     {Role::kEmbedding, "bert.embeddings.word_embeddings", "token_embd"},
     {Role::kPositionEmbedding, "bert.embeddings.position_embeddings", "position_embd"},
     {Role::kTokenTypeEmbedding, "bert.embeddings.token_type_embeddings", "token_types"},
@@ -26,6 +23,8 @@ constexpr std::array<TensorNames, 17> kNames{{
     // If a checkpoint has both, the first is used. They differ only if the head is not the embedding.
     {Role::kHeadBias, "cls.predictions.decoder.bias", ""},
     {Role::kHeadBias, "cls.predictions.bias", ""},
+    {Role::kClassifierTransform, "bert.pooler.dense", ""},
+    {Role::kClassifier, "classifier", ""},
     {Role::kQuery, "bert.encoder.layer.{}.attention.self.query", "blk.{}.attn_q"},
     {Role::kKey, "bert.encoder.layer.{}.attention.self.key", "blk.{}.attn_k"},
     {Role::kValue, "bert.encoder.layer.{}.attention.self.value", "blk.{}.attn_v"},
@@ -36,7 +35,7 @@ constexpr std::array<TensorNames, 17> kNames{{
     {Role::kMlpNorm, "bert.encoder.layer.{}.output.LayerNorm", "blk.{}.layer_output_norm"},
 }};
 
-constexpr std::array<TensorNames, 16> kElectraNames{{
+constexpr std::array<TensorNames, 19> kElectraNames{{
     {Role::kEmbedding, "electra.embeddings.word_embeddings", ""},
     {Role::kPositionEmbedding, "electra.embeddings.position_embeddings", ""},
     {Role::kTokenTypeEmbedding, "electra.embeddings.token_type_embeddings", ""},
@@ -45,6 +44,9 @@ constexpr std::array<TensorNames, 16> kElectraNames{{
     {Role::kHeadNorm, "generator_predictions.LayerNorm", ""},
     {Role::kHead, "generator_lm_head", ""},
     {Role::kHeadBias, "generator_lm_head.bias", ""},
+    {Role::kClassifierTransform, "classifier.dense", ""},
+    {Role::kClassifier, "classifier.out_proj", ""},
+    {Role::kClassifier, "classifier", ""},
     {Role::kQuery, "electra.encoder.layer.{}.attention.self.query", ""},
     {Role::kKey, "electra.encoder.layer.{}.attention.self.key", ""},
     {Role::kValue, "electra.encoder.layer.{}.attention.self.value", ""},
@@ -58,14 +60,6 @@ constexpr std::array<TensorNames, 16> kElectraNames{{
 constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
 constexpr std::array<FusedTensor, 1> kFused{{{"", "blk.{}.attn_qkv", kAttentionParts, FusedTensor::Runs::kOne}}};
 
-/// Returns whether the model predicts masked words. A checkpoint of pre-training has a head for the next sentence, too.
-bool has_masked_head(const files::JsonReader& config) {
-  constexpr std::string_view kField = "architectures";
-  const bool pretrained =
-      config.has(kField) && config.at(kField).strings() == std::vector<std::string>{"BertForPreTraining"};
-  return pretrained || predicts_masked_words(config, "Bert");
-}
-
 ModelSpec finish(const files::JsonReader& config, DecoderConfig encoder) {
   encoder.spec.norm.epsilon = config.positive("layer_norm_eps", 1e-12);
   encoder.spec.token_types = config.count("type_vocab_size", 2);
@@ -76,14 +70,16 @@ ModelSpec finish(const files::JsonReader& config, DecoderConfig encoder) {
 ModelSpec describe(const files::JsonReader& config) {
   DecoderConfig encoder = read_sizes(config, 512, true);
   encoder.mlp.activation = read_activation(config, "hidden_act", "gelu");
-  make_bert_like(config, has_masked_head(config), encoder.mlp.activation, encoder);
+  // A checkpoint of pre-training has a head for the next sentence, too.
+  make_bert_like(config, {.name = "Bert", .masked_words = encoder.mlp.activation, .pretraining = true}, encoder);
   return finish(config, std::move(encoder));
 }
 
 ModelSpec describe_electra(const files::JsonReader& config) {
   DecoderConfig encoder = read_sizes(config, 512, true);
   encoder.mlp.activation = read_activation(config, "hidden_act", "gelu");
-  make_bert_like(config, predicts_masked_words(config, "Electra"), Activation::kGelu, encoder);
+  make_bert_like(config, {.name = "Electra", .masked_words = Activation::kGelu, .classifier = Activation::kGelu},
+                 encoder);
   const std::size_t embedding = config.size("embedding_size", 128);
   if (embedding != encoder.spec.hidden_size) {
     config.fail("embedding_size",

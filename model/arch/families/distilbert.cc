@@ -10,7 +10,7 @@ namespace ballast::model {
 namespace distilbert {
 namespace {
 
-constexpr std::array<TensorNames, 15> kNames{{
+constexpr std::array<TensorNames, 17> kNames{{
     {Role::kEmbedding, "distilbert.embeddings.word_embeddings", ""},
     {Role::kPositionEmbedding, "distilbert.embeddings.position_embeddings", ""},
     {Role::kEmbeddingNorm, "distilbert.embeddings.LayerNorm", ""},
@@ -18,6 +18,8 @@ constexpr std::array<TensorNames, 15> kNames{{
     {Role::kHeadNorm, "vocab_layer_norm", ""},
     {Role::kHead, "vocab_projector", ""},
     {Role::kHeadBias, "vocab_projector.bias", ""},
+    {Role::kClassifierTransform, "pre_classifier", ""},
+    {Role::kClassifier, "classifier", ""},
     {Role::kQuery, "distilbert.transformer.layer.{}.attention.q_lin", ""},
     {Role::kKey, "distilbert.transformer.layer.{}.attention.k_lin", ""},
     {Role::kValue, "distilbert.transformer.layer.{}.attention.v_lin", ""},
@@ -38,7 +40,8 @@ ModelSpec describe(const files::JsonReader& config) {
   spec.tied_embeddings = config.flag("tie_word_embeddings", true);
   encoder.mlp.size = config.size("hidden_dim");
   encoder.mlp.activation = read_activation(config, "activation", "gelu");
-  make_bert_like(config, predicts_masked_words(config, "DistilBert"), encoder.mlp.activation, encoder);
+  make_bert_like(
+      config, {.name = "DistilBert", .masked_words = encoder.mlp.activation, .classifier = Activation::kRelu}, encoder);
   spec.norm.epsilon = 1e-12;
   encoder.attention = read_heads(config, "n_heads", "n_heads", spec.hidden_size);
   return encoder.finish();

@@ -85,14 +85,24 @@ ModelSpec describe_eurobert(const files::JsonReader& config) {
   DecoderConfig encoder = read_llama_line(config, {.context = 8192, .epsilon = 1e-5});
   encoder.spec.causal = false;
   read_llama_biases(config, encoder.spec.biases);
-  encoder.spec.has_head = predicts_masked_words(config, "EuroBert");
-  encoder.spec.biases.head = encoder.spec.has_head && encoder.spec.biases.up;
-  if (!encoder.spec.has_head) encoder.spec.tied_embeddings = true;
+  ModelSpec& spec = encoder.spec;
+  read_encoder_heads(config, {.name = "EuroBert", .classifier = Activation::kGelu}, spec);
+  spec.biases.head = spec.has_head && spec.biases.up;
+  spec.biases.head_transform = false;
+  if (spec.classifier && !spec.classifier->of_tokens) {
+    const bool late = config.text("classifier_pooling", "late") == "late";
+    spec.classifier->pools_scores = late;
+    spec.classifier->pooling = late ? Pooling::kMean : read_classifier_pooling(config, "bos");
+  }
   return encoder.finish();
 }
 
-constexpr std::array<TensorNames, 1> kHeadBias{{{Role::kHeadBias, "lm_head.bias", ""}}};
-constexpr auto kEuroBertNames = joined_names(kLlamaNames, kHeadBias);
+constexpr std::array<TensorNames, 3> kEncoderNames{{
+    {Role::kHeadBias, "lm_head.bias", ""},
+    {Role::kClassifierTransform, "dense", ""},
+    {Role::kClassifier, "classifier", ""},
+}};
+constexpr auto kEuroBertNames = joined_names(kLlamaNames, kEncoderNames);
 
 // Some of its GGUFs have another name for the MLP's norm.
 constexpr std::array<TensorNames, 1> kOtherMlpNorm{{{Role::kMlpNorm, "", "blk.{}.post_attention_norm"}}};

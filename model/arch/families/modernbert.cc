@@ -15,7 +15,7 @@ namespace ballast::model {
 namespace modernbert {
 namespace {
 
-constexpr std::array<TensorNames, 16> kNames{{
+constexpr std::array<TensorNames, 19> kNames{{
     {Role::kEmbedding, "model.embeddings.tok_embeddings", ""},
     {Role::kEmbeddingNorm, "model.embeddings.norm", ""},
     {Role::kFinalNorm, "model.final_norm", ""},
@@ -23,6 +23,9 @@ constexpr std::array<TensorNames, 16> kNames{{
     {Role::kHeadNorm, "head.norm", ""},
     {Role::kHead, "decoder", ""},
     {Role::kHeadBias, "decoder.bias", ""},
+    {Role::kClassifierTransform, "head.dense", ""},
+    {Role::kClassifierNorm, "head.norm", ""},
+    {Role::kClassifier, "classifier", ""},
     {Role::kAttentionNorm, "model.layers.{}.attn_norm", ""},
     {Role::kQuery, "model.layers.{}.attn.q_proj", ""},
     {Role::kKey, "model.layers.{}.attn.k_proj", ""},
@@ -39,15 +42,19 @@ constexpr std::array kMlpParts = {Role::kGate, Role::kUp};
 constexpr std::array<FusedTensor, 2> kFused{
     {{"model.layers.{}.attn.Wqkv", "", kAttentionParts}, {"model.layers.{}.mlp.Wi", "", kMlpParts}}};
 
-void read_head(const files::JsonReader& config, ModelSpec& spec) {
-  spec.has_head = predicts_masked_words(config, "ModernBert");
-  if (!spec.has_head) {
-    spec.tied_embeddings = true;
-    return;
+void read_outputs(const files::JsonReader& config, ModelSpec& spec) {
+  const Activation transform = read_activation(config, "classifier_activation", "gelu");
+  const bool transform_bias = config.flag("classifier_bias", false);
+  read_encoder_heads(config, {.name = "ModernBert", .masked_words = transform}, spec);
+  if (spec.has_head) {
+    spec.biases.head_transform = transform_bias;
+    spec.biases.head = config.flag("decoder_bias", true);
   }
-  spec.head_transform = read_activation(config, "classifier_activation", "gelu");
-  spec.biases.head_transform = config.flag("classifier_bias", false);
-  spec.biases.head = config.flag("decoder_bias", true);
+  if (!spec.classifier) return;
+  spec.classifier->transform = transform;
+  spec.classifier->transform_norm = true;
+  spec.biases.classifier_transform = transform_bias;
+  spec.classifier->pooling = read_classifier_pooling(config, "cls");
 }
 
 std::vector<bool> read_local_layers(const files::JsonReader& config, std::size_t layers) {
@@ -89,7 +96,7 @@ ModelSpec describe(const files::JsonReader& config) {
   spec.embedding_norm = true;
   encoder.mlp.activation = read_activation(config, "hidden_activation", "gelu");
   read_llama_biases(config, spec.biases);
-  read_head(config, spec);
+  read_outputs(config, spec);
   encoder.attention = read_heads(config, "num_attention_heads", "num_attention_heads", spec.hidden_size);
   if (config.flag("is_decoder", false)) config.fail("is_decoder", "true is not supported");
   ModelSpec finished = encoder.finish();

@@ -14,7 +14,7 @@ namespace nomic_bert {
 namespace {
 
 // The second names are those of checkpoints that were written by the authors' own code.
-constexpr std::array<TensorNames, 24> kNames{{
+constexpr std::array<TensorNames, 26> kNames{{
     {Role::kEmbedding, "nomic_bert.embeddings.word_embeddings", ""},
     {Role::kTokenTypeEmbedding, "nomic_bert.embeddings.token_type_embeddings", ""},
     {Role::kEmbeddingNorm, "nomic_bert.embeddings.LayerNorm", ""},
@@ -24,6 +24,8 @@ constexpr std::array<TensorNames, 24> kNames{{
     {Role::kHead, "cls.predictions.decoder", ""},
     {Role::kHeadBias, "cls.predictions.decoder.bias", ""},
     {Role::kHeadBias, "cls.predictions.bias", ""},
+    {Role::kClassifierTransform, "nomic_bert.pooler.dense", ""},
+    {Role::kClassifier, "classifier", ""},
     {Role::kQuery, "nomic_bert.layers.{}.self_attn.q_proj", ""},
     {Role::kKey, "nomic_bert.layers.{}.self_attn.k_proj", ""},
     {Role::kValue, "nomic_bert.layers.{}.self_attn.v_proj", ""},
@@ -44,7 +46,7 @@ constexpr std::array<TensorNames, 24> kNames{{
 constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
 constexpr std::array<FusedTensor, 1> kFused{{{"nomic_bert.encoder.layers.{}.attn.Wqkv", "", kAttentionParts}}};
 
-constexpr std::array<TensorNames, 21> kGteNames{{
+constexpr std::array<TensorNames, 23> kGteNames{{
     {Role::kEmbedding, "gte.embeddings.word_embeddings", ""},
     {Role::kTokenTypeEmbedding, "gte.embeddings.token_type_embeddings", ""},
     {Role::kEmbeddingNorm, "gte.embeddings.LayerNorm", ""},
@@ -53,6 +55,8 @@ constexpr std::array<TensorNames, 21> kGteNames{{
     {Role::kHeadNorm, "lm_head.norm", ""},
     {Role::kHead, "lm_head.decoder", ""},
     {Role::kHeadBias, "lm_head.decoder.bias", ""},
+    {Role::kClassifierTransform, "gte.pooler.dense", ""},
+    {Role::kClassifier, "classifier", ""},
     {Role::kQuery, "gte.layers.{}.self_attn.q_proj", ""},
     {Role::kKey, "gte.layers.{}.self_attn.k_proj", ""},
     {Role::kValue, "gte.layers.{}.self_attn.v_proj", ""},
@@ -72,7 +76,7 @@ constexpr std::array kMlpParts = {Role::kUp, Role::kGate};
 constexpr std::array<FusedTensor, 2> kGteFused{{{"gte.encoder.layer.{}.attention.qkv_proj", "", kAttentionParts},
                                                 {"gte.encoder.layer.{}.mlp.up_gate_proj", "", kMlpParts}}};
 
-constexpr std::array<TensorNames, 22> kJinaNames{{
+constexpr std::array<TensorNames, 25> kJinaNames{{
     {Role::kEmbedding, "roberta.embeddings.word_embeddings", ""},
     {Role::kTokenTypeEmbedding, "roberta.embeddings.token_type_embeddings", ""},
     {Role::kEmbeddingNorm, "roberta.embeddings.LayerNorm", ""},
@@ -82,6 +86,9 @@ constexpr std::array<TensorNames, 22> kJinaNames{{
     {Role::kHead, "lm_head.decoder", ""},
     {Role::kHeadBias, "lm_head.bias", ""},
     {Role::kHeadBias, "lm_head.decoder.bias", ""},
+    {Role::kClassifierTransform, "classifier.dense", ""},
+    {Role::kClassifier, "classifier.out_proj", ""},
+    {Role::kClassifier, "classifier", ""},
     {Role::kQuery, "roberta.layers.{}.self_attn.q_proj", ""},
     {Role::kKey, "roberta.layers.{}.self_attn.k_proj", ""},
     {Role::kValue, "roberta.layers.{}.self_attn.v_proj", ""},
@@ -116,7 +123,7 @@ DecoderConfig read_encoder(const files::JsonReader& config, const Family& family
   DecoderConfig encoder = read_sizes(config, family.context, true);
   encoder.mlp.activation = read_activation(config, "hidden_act", family.activation);
   ModelSpec& spec = encoder.spec;
-  make_bert_like(config, predicts_masked_words(config, family.name), Activation::kGelu, encoder);
+  make_bert_like(config, {.name = family.name, .masked_words = Activation::kGelu}, encoder);
   spec.learned_positions = false;
   spec.norm.epsilon = config.positive("layer_norm_eps", family.epsilon);
   spec.token_types = config.count("type_vocab_size", family.token_types);
@@ -135,7 +142,7 @@ DecoderConfig read_nomic_of_authors(const files::JsonReader& config) {
   spec.context_length = config.size("n_positions", 8192);
   spec.tied_embeddings = true;
   encoder.mlp.size = config.size("n_inner", 4 * spec.hidden_size);
-  make_bert_like(config, predicts_masked_words(config, "NomicBert"), Activation::kGelu, encoder);
+  make_bert_like(config, {.name = "NomicBert", .masked_words = Activation::kGelu}, encoder);
   spec.learned_positions = false;
   spec.norm.epsilon = config.positive("layer_norm_epsilon", 1e-12);
   spec.token_types = config.count("type_vocab_size", 2);

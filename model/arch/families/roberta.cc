@@ -12,7 +12,7 @@ namespace ballast::model {
 namespace roberta {
 namespace {
 
-constexpr std::array<TensorNames, 17> kNames{{
+constexpr std::array<TensorNames, 20> kNames{{
     {Role::kEmbedding, "roberta.embeddings.word_embeddings", ""},
     {Role::kPositionEmbedding, "roberta.embeddings.position_embeddings", ""},
     {Role::kTokenTypeEmbedding, "roberta.embeddings.token_type_embeddings", ""},
@@ -22,6 +22,9 @@ constexpr std::array<TensorNames, 17> kNames{{
     {Role::kHead, "lm_head.decoder", ""},
     {Role::kHeadBias, "lm_head.bias", ""},
     {Role::kHeadBias, "lm_head.decoder.bias", ""},
+    {Role::kClassifierTransform, "classifier.dense", ""},
+    {Role::kClassifier, "classifier.out_proj", ""},
+    {Role::kClassifier, "classifier", ""},
     {Role::kQuery, "roberta.encoder.layer.{}.attention.self.query", ""},
     {Role::kKey, "roberta.encoder.layer.{}.attention.self.key", ""},
     {Role::kValue, "roberta.encoder.layer.{}.attention.self.value", ""},
@@ -32,7 +35,7 @@ constexpr std::array<TensorNames, 17> kNames{{
     {Role::kMlpNorm, "roberta.encoder.layer.{}.output.LayerNorm", ""},
 }};
 
-constexpr std::array<TensorNames, 18> kMpnetNames{{
+constexpr std::array<TensorNames, 21> kMpnetNames{{
     {Role::kEmbedding, "mpnet.embeddings.word_embeddings", ""},
     {Role::kPositionEmbedding, "mpnet.embeddings.position_embeddings", ""},
     {Role::kEmbeddingNorm, "mpnet.embeddings.LayerNorm", ""},
@@ -41,6 +44,9 @@ constexpr std::array<TensorNames, 18> kMpnetNames{{
     {Role::kHead, "lm_head.decoder", ""},
     {Role::kHeadBias, "lm_head.bias", ""},
     {Role::kHeadBias, "lm_head.decoder.bias", ""},
+    {Role::kClassifierTransform, "classifier.dense", ""},
+    {Role::kClassifier, "classifier.out_proj", ""},
+    {Role::kClassifier, "classifier", ""},
     {Role::kQuery, "mpnet.encoder.layer.{}.attention.attn.q", ""},
     {Role::kKey, "mpnet.encoder.layer.{}.attention.attn.k", ""},
     {Role::kValue, "mpnet.encoder.layer.{}.attention.attn.v", ""},
@@ -58,7 +64,7 @@ constexpr std::array<TensorNames, 18> kMpnetNames{{
 DecoderConfig read_encoder(const files::JsonReader& config, const std::string& name, std::size_t padding_token) {
   DecoderConfig encoder = read_sizes(config, 512, true);
   encoder.mlp.activation = read_activation(config, "hidden_act", "gelu");
-  make_bert_like(config, predicts_masked_words(config, name), Activation::kGelu, encoder);
+  make_bert_like(config, {.name = name, .masked_words = Activation::kGelu}, encoder);
   ModelSpec& spec = encoder.spec;
   spec.norm.epsilon = config.positive("layer_norm_eps", 1e-12);
   encoder.attention = read_heads(config, "num_attention_heads", "num_attention_heads", spec.hidden_size);

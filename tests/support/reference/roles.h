@@ -95,6 +95,9 @@ class ReferenceRoles {
         case Activation::kReluSquared:
           x = std::max(x, 0.0) * std::max(x, 0.0);
           break;
+        case Activation::kTanh:
+          x = std::tanh(x);
+          break;
       }
     }
   }
