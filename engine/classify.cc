@@ -7,6 +7,7 @@
 #include "ballast/model.h"
 #include "engine/model_state.h"
 #include "engine/text_classifier.h"
+#include "engine/text_prompts.h"
 #include "engine/text_runner.h"
 
 namespace ballast {
@@ -63,6 +64,25 @@ Classification classify_encoded(const model::Model& model, const text::Tokenizer
   return result;
 }
 
+/// Returns the cosines of the documents' vectors with the query's.
+Ranking compare_vectors(const Model& model, const std::string& query, std::span<const std::string> documents,
+                        const ClassifyOptions& options, const Progress& progress) {
+  EmbedOptions embed = {.normalized = true, .most_tokens = options.most_tokens, .cache_type = options.cache_type};
+  embed.prompt_name = engine::query_prompt(model.spec());
+  const TextVectors of_query = model.embed(std::span(&query, 1), embed);
+  embed.prompt_name = engine::document_prompt(model.spec());
+  const TextVectors of_documents = model.embed(documents, embed, progress);
+  Ranking ranking{
+      .scores = {}, .tokens = of_query.tokens + of_documents.tokens, .cut = of_query.cut + of_documents.cut};
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const std::span<const float> vector = std::span(of_documents.values).subspan(i * of_query.size, of_query.size);
+    double product = 0;
+    for (std::size_t c = 0; c < vector.size(); ++c) product += double{of_query.values[c]} * double{vector[c]};
+    ranking.scores.push_back(static_cast<float>(product));
+  }
+  return ranking;
+}
+
 }  // namespace
 
 Classification Model::classify(std::span<const std::string> texts, const ClassifyOptions& options,
@@ -84,21 +104,7 @@ Classification Model::classify(std::span<const TextPair> pairs, const ClassifyOp
 
 Ranking Model::rerank(const std::string& query, std::span<const std::string> documents, const ClassifyOptions& options,
                       const Progress& progress) const {
-  if (!spec().classifier) {
-    std::vector<std::string> texts = {query};
-    texts.insert(texts.end(), documents.begin(), documents.end());
-    const TextVectors vectors = embed(
-        texts, {.normalized = true, .most_tokens = options.most_tokens, .cache_type = options.cache_type}, progress);
-    Ranking ranking{.scores = {}, .tokens = vectors.tokens, .cut = vectors.cut};
-    const std::span<const float> of_query = std::span(vectors.values).first(vectors.size);
-    for (std::size_t i = 1; i < texts.size(); ++i) {
-      const std::span<const float> of_document = std::span(vectors.values).subspan(i * vectors.size, vectors.size);
-      double product = 0;
-      for (std::size_t c = 0; c < vectors.size; ++c) product += double{of_query[c]} * double{of_document[c]};
-      ranking.scores.push_back(static_cast<float>(product));
-    }
-    return ranking;
-  }
+  if (!spec().classifier) return compare_vectors(*this, query, documents, options, progress);
   if (spec().classifier->of_tokens || spec().classifier->labels.size() != 1) {
     throw Error(path().string(), "cannot order documents: its classifier has " +
                                      std::to_string(spec().classifier->labels.size()) +

@@ -3,9 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "ballast/error.h"
 #include "ballast/model.h"
 #include "engine/model_state.h"
 #include "engine/text_pooler.h"
+#include "engine/text_prompts.h"
 #include "engine/text_runner.h"
 
 namespace ballast {
@@ -20,10 +22,16 @@ TextVectors Model::embed(std::span<const std::string> texts, const EmbedOptions&
   vectors.most_tokens = std::min(vectors.most_tokens, context_length());
 
   const model::Model& model = state_->model;
+  const std::string prompt = engine::prompt_named(spec(), options.prompt_name);
+  const std::size_t whole = model.text_dense().output_size(spec().hidden_size);
+  const std::size_t size = options.dimensions.value_or(whole);
+  if (size == 0 || size > whole) {
+    throw Error("dimensions",
+                std::to_string(size) + " are not possible: the model's vectors have " + std::to_string(whole));
+  }
   const std::vector<engine::EncodedText> encoded = engine::encode_texts(texts.size(), [&](std::size_t i) {
-    return engine::encode_text(state_->tokenizer(), texts[i], vectors.most_tokens);
+    return engine::encode_text(state_->tokenizer(), prompt + texts[i], vectors.most_tokens);
   });
-  const std::size_t size = model.text_dense().output_size(spec().hidden_size);
   TextVectors result{.size = size, .values = std::vector<float>(texts.size() * size)};
   for (const engine::EncodedText& text : encoded) {
     result.tokens += text.ids.size();
@@ -32,7 +40,7 @@ TextVectors Model::embed(std::span<const std::string> texts, const EmbedOptions&
   const auto read = [&](std::size_t text, std::span<const float> rows) {
     engine::TextPooler pooler(vectors.pooling, spec().hidden_size);
     pooler.read(rows);
-    std::ranges::copy(pooler.vector(model.text_dense(), vectors.normalized),
+    std::ranges::copy(pooler.vector(model.text_dense(), vectors.normalized, size),
                       result.values.begin() + static_cast<std::ptrdiff_t>(text * size));
   };
   engine::run_texts(model, options.cache_type, encoded, "embedding", progress, read);

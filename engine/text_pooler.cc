@@ -18,11 +18,6 @@ void TextPooler::read(std::span<const float> rows) {
   }
 }
 
-void TextPooler::clear() {
-  rows_ = 0;
-  std::ranges::fill(sums_, 0.0);
-}
-
 std::vector<float> TextPooler::pooled() const {
   const double rows = pooling_ == Pooling::kMean ? static_cast<double>(rows_) : 1.0;
   std::vector<float> values;
@@ -31,13 +26,14 @@ std::vector<float> TextPooler::pooled() const {
   return values;
 }
 
-std::vector<float> TextPooler::vector(const model::TextDense& dense, bool normalized) const {
+std::vector<float> TextPooler::vector(const model::TextDense& dense, bool normalized, std::size_t dimensions) const {
   std::vector<double> values = sums_;
   if (!dense.empty()) {
     std::vector<float> passed = pooled();
     dense.apply(passed);
     values.assign(passed.begin(), passed.end());
   }
+  if (dimensions > 0) values.resize(std::min(values.size(), dimensions));
   double squares = 0;
   for (const double value : values) squares += value * value;
   if (!std::isfinite(squares) || squares == 0) {

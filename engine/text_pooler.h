@@ -19,15 +19,12 @@ class TextPooler : public HiddenReader {
 
   void read(std::span<const float> rows) override;
 
-  /// Starts a new text.
-  void clear();
-
   /// Returns the pooled hidden values of a text with tokens.
   std::vector<float> pooled() const;
 
-  /// Returns the vector after the model's dense modules, if it has any. `normalized`: scales it to length 1. Throws
-  /// Error if hidden values were not finite.
-  std::vector<float> vector(const model::TextDense& dense, bool normalized) const;
+  /// Returns the vector after the model's dense modules, if it has any; only its first values, if `dimensions` is not
+  /// 0. `normalized`: scales it to length 1. Throws Error if hidden values were not finite.
+  std::vector<float> vector(const model::TextDense& dense, bool normalized, std::size_t dimensions = 0) const;
 
  private:
   Pooling pooling_;

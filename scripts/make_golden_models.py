@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/models: tiny random checkpoints and the logits that transformers computes for them.
+"""Writes tests/data/models and tests/data/classifiers: tiny random checkpoints and the logits of transformers.
 
     llama/        tied embeddings, plain RoPE, F32
     llama.gguf    the same weights in F32, F16 and Q8_0, with GGUF's order of rows in q and k
@@ -197,6 +197,18 @@ FAMILIES = {
     "nomic_bert": ("NomicBert", "ForMaskedLM", dict(
         ENCODER, hidden_size=8, num_hidden_layers=1, pad_token_id=0)),
 }
+# Classifiers: names of classes with their endings, and the configuration.
+CLASSIFIERS = {
+    "bert_texts": ("Bert", "ForSequenceClassification", dict(ENCODER, num_hidden_layers=1, num_labels=3)),
+    "roberta_tokens": ("Roberta", "ForTokenClassification", dict(
+        ENCODER, num_hidden_layers=1, num_labels=4, type_vocab_size=1, pad_token_id=0)),
+    "modernbert_texts": ("ModernBert", "ForSequenceClassification", dict(
+        ENCODER, num_hidden_layers=1, num_labels=1, pad_token_id=0, classifier_pooling="mean")),
+    "eurobert_texts": ("EuroBert", "ForSequenceClassification", dict(
+        ENCODER, num_hidden_layers=1, num_labels=2, num_key_value_heads=1, pad_token_id=0)),
+    "qwen2_texts": ("Qwen2", "ForSequenceClassification", dict(
+        ENCODER, num_hidden_layers=1, num_labels=2, num_key_value_heads=1, pad_token_id=0)),
+}
 MODEL_TYPES = {"mimo": ("mimo", "MiMoForCausalLM")}  # of families that transformers does not have, and that are like another one
 CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not that of the whole model
 WHOLE_EXPERTS = ("mixtral",)  # all experts of a layer in one tensor, as newer checkpoints have them
@@ -264,6 +276,32 @@ def write_family(name: str, output: pathlib.Path, seed: int) -> None:
     for file in path.iterdir():
         file.chmod(0o644)
     print(f"{name}: logits of spread {logits.std():.3f}, largest {logits.abs().max():.2f}")
+
+
+@torch.no_grad()
+def write_classifier(name: str, output: pathlib.Path, seed: int) -> None:
+    """Writes a classifier and its scores of a padded batch; texts are pairs if the model knows token types."""
+    prefix, ending, settings = CLASSIFIERS[name]
+    generator = torch.Generator().manual_seed(seed)
+    config = getattr(transformers, prefix + "Config")(**settings)
+    model = getattr(transformers, prefix + ending)(config).float().eval()
+    fill_family(model, generator)
+    ids = torch.randint(2, settings["vocab_size"], (BATCH, TOKENS), generator=generator)
+    mask = torch.ones_like(ids)
+    mask[0, TOKENS - 5:] = 0
+    ids[mask == 0] = 0
+    inputs = {"input_ids": ids, "attention_mask": mask}
+    if prefix == "Bert":
+        types = torch.zeros_like(ids)
+        types[:, 6:] = 1
+        inputs["token_type_ids"] = types * mask
+    logits = model(**inputs).logits
+    path = output / name
+    model.to(torch.bfloat16).save_pretrained(path)
+    save_file({**inputs, "logits": logits.contiguous()}, path / "expected.safetensors")
+    for file in path.iterdir():
+        file.chmod(0o644)
+    print(f"{name}: scores of spread {logits.std():.3f}")
 
 
 @torch.no_grad()
@@ -392,6 +430,8 @@ def main() -> None:
         write_model(name, arguments.output, arguments.seed * len(MODELS) + index)
     for index, name in enumerate(FAMILIES):
         write_family(name, arguments.output, arguments.seed * len(FAMILIES) + index)
+    for index, name in enumerate(CLASSIFIERS):
+        write_classifier(name, arguments.output.parent / "classifiers", arguments.seed * len(CLASSIFIERS) + index)
 
 
 if __name__ == "__main__":

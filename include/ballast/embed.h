@@ -21,6 +21,8 @@ struct EmbedOptions {
   std::optional<Pooling> pooling{};
   std::optional<bool> normalized{};
   std::optional<std::size_t> most_tokens{};  ///< of a text, including special tokens
+  std::optional<std::string> prompt_name{};  ///< of TextVectorSpec::prompts; "": none
+  std::optional<std::size_t> dimensions{};   ///< first values of a vector that are kept, for models trained for that
   CacheOptions::Type cache_type = CacheOptions::Type::kAuto;
 };
 

@@ -346,12 +346,22 @@ struct TextDenseSpec {
   bool operator==(const TextDenseSpec&) const = default;
 };
 
+/// A text that a model was trained to read before texts of one kind: "query", "document".
+struct TextPrompt {
+  std::string name;
+  std::string text;
+
+  bool operator==(const TextPrompt&) const = default;
+};
+
 /// How the original model makes vectors of texts, if it specifies it.
 struct TextVectorSpec {
   Pooling pooling = Pooling::kMean;
   bool normalized = true;              ///< to length 1, at the end
   std::size_t most_tokens = 0;         ///< longer texts are truncated; 0: the context
   std::vector<TextDenseSpec> dense{};  ///< applied one after the other to pooled vectors
+  std::vector<TextPrompt> prompts{};
+  std::string default_prompt{};  ///< the name of the prompt of texts without another one; empty: none
 
   bool operator==(const TextVectorSpec&) const = default;
 };

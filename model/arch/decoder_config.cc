@@ -101,16 +101,13 @@ std::vector<std::string> read_labels(const files::JsonReader& config) {
 
 /// Returns the function of the scores of sentence-transformers' CrossEncoder, if the configuration names it.
 std::optional<ClassifierSpec::Function> read_cross_encoder_function(const files::JsonReader& config) {
-  std::string name = config.text("sbert_ce_default_activation_function", "");
-  if (config.has("sentence_transformers")) {
-    name = config.object("sentence_transformers").text("activation_fn", name);
+  constexpr std::string_view kOlder = "sbert_ce_default_activation_function";
+  constexpr std::string_view kNewer = "sentence_transformers";
+  if (config.has(kNewer) && config.object(kNewer).has("activation_fn")) {
+    return read_torch_function(config.object(kNewer), "activation_fn");
   }
-  if (name.empty()) return {};
-  if (name.ends_with(".Sigmoid")) return ClassifierSpec::Function::kSigmoid;
-  if (name.ends_with(".Identity")) return ClassifierSpec::Function::kNone;
-  if (name.ends_with(".Softmax")) return ClassifierSpec::Function::kSoftmax;
-  config.fail("sentence_transformers",
-              "activation '" + name + "' is not supported; supported: Sigmoid, Identity, Softmax");
+  if (config.has(kOlder)) return read_torch_function(config, kOlder);
+  return {};
 }
 
 /// Returns the function that transformers' pipelines apply.
@@ -132,6 +129,14 @@ void set_classifier(const files::JsonReader& config, bool of_tokens, ModelSpec& 
 }
 
 }  // namespace
+
+ClassifierSpec::Function read_torch_function(const files::JsonReader& config, std::string_view field) {
+  const std::string name = config.text(field);
+  if (name.ends_with(".Sigmoid")) return ClassifierSpec::Function::kSigmoid;
+  if (name.ends_with(".Softmax")) return ClassifierSpec::Function::kSoftmax;
+  if (name.ends_with(".Identity")) return ClassifierSpec::Function::kNone;
+  config.fail(field, "'" + name + "' is not supported; supported: Sigmoid, Softmax, Identity");
+}
 
 void read_encoder_heads(const files::JsonReader& config, const EncoderHeads& heads, ModelSpec& spec) {
   const std::string masked = heads.name + "ForMaskedLM";

@@ -146,6 +146,10 @@ struct EncoderHeads {
 /// refused.
 void read_encoder_heads(const files::JsonReader& config, const EncoderHeads& heads, ModelSpec& spec);
 
+/// Returns the function that a field names by its class in torch: "torch.nn.modules.activation.Sigmoid". Throws Error
+/// for others than Sigmoid, Softmax and Identity.
+ClassifierSpec::Function read_torch_function(const files::JsonReader& config, std::string_view field);
+
 /// Sets the classifier of a decoder that was written by NAMEForSequenceClassification or NAMEForTokenClassification.
 void read_decoder_classifier(const files::JsonReader& config, ModelSpec& spec);
 

@@ -14,6 +14,7 @@
 #include "files/safetensors/safetensors_file.h"
 #include "files/strict_json.h"
 #include "formats/decode_floats.h"
+#include "model/arch/decoder_config.h"
 
 namespace ballast::model {
 
@@ -57,6 +58,26 @@ Pooling read_sentence_pooling(const files::JsonReader& config) {
   }
   if (!found) config.fail("says no kind of pooling");
   return *found;
+}
+
+constexpr const char* kSentenceFile = "config_sentence_transformers.json";
+
+/// Reads the prompts, in the order of their names.
+void read_prompts(const std::filesystem::path& directory, TextVectorSpec& spec) {
+  if (!std::filesystem::exists(directory / kSentenceFile)) return;
+  const ConfigFile file(directory / kSentenceFile);
+  const files::JsonReader config = file.reader();
+  if (config.has("prompts")) {
+    const files::JsonReader prompts = config.object("prompts");
+    for (const auto& member : prompts.json().items()) {
+      spec.prompts.push_back({.name = member.key(), .text = prompts.text(member.key())});
+    }
+  }
+  if (!config.has("default_prompt_name")) return;
+  spec.default_prompt = config.text("default_prompt_name");
+  if (std::ranges::find(spec.prompts, spec.default_prompt, &TextPrompt::name) == spec.prompts.end()) {
+    config.fail("default_prompt_name", "'" + spec.default_prompt + "' is not among the prompts");
+  }
 }
 
 std::size_t read_most_tokens(const std::filesystem::path& directory) {
@@ -142,7 +163,9 @@ class ModuleReader {
   void read(const files::JsonReader& module) {
     const std::string name = module_kind(module);
     if (name == "Pooling") {
-      spec_.pooling = read_sentence_pooling(ConfigFile(directory_ / module.text("path") / "config.json").reader());
+      const ConfigFile file(directory_ / module.text("path") / "config.json");
+      spec_.pooling = read_sentence_pooling(file.reader());
+      pools_prompts_ = file.reader().flag("include_prompt", true);
       pooling_ = module;
     } else if (name == "Dense") {
       if (!pooling_ || spec_.normalized) module.fail("type", "a Dense module must follow Pooling, before Normalize");
@@ -156,12 +179,18 @@ class ModuleReader {
     }
   }
 
-  TextVectorSpec spec() const { return spec_; }
+  /// Returns the modules' spec with the prompts. Vectors without the prompts' tokens are not supported.
+  TextVectorSpec spec() const {
+    TextVectorSpec spec = spec_;
+    if (pools_prompts_) read_prompts(directory_, spec);
+    return spec;
+  }
 
  private:
   std::filesystem::path directory_;
   TextVectorSpec spec_;
   std::optional<files::JsonReader> pooling_;
+  bool pools_prompts_ = true;
 };
 
 }  // namespace
@@ -171,9 +200,13 @@ std::optional<TextVectorSpec> read_sentence_modules(const std::filesystem::path&
   if (!std::filesystem::exists(path)) return {};
   const ConfigFile file(path);
   ModuleReader reader(directory);
-  for (const files::JsonReader& module : file.reader().elements()) reader.read(module);
+  for (const files::JsonReader& module : file.reader().elements()) {
+    if (module_kind(module) == "LogitScore") return {};  // a reranker by the probability of a token makes no vectors
+    reader.read(module);
+  }
   std::size_t size = hidden_size;
-  for (const TextDenseSpec& dense : reader.spec().dense) {
+  TextVectorSpec spec = reader.spec();
+  for (const TextDenseSpec& dense : spec.dense) {
     if (dense.inputs != size) {
       throw Error((directory / dense.folder / "config.json").string(),
                   "in_features: is " + std::to_string(dense.inputs) + ", the vectors before it have " +
@@ -181,14 +214,21 @@ std::optional<TextVectorSpec> read_sentence_modules(const std::filesystem::path&
     }
     size = dense.outputs;
   }
-  return reader.spec();
+  return spec;
+}
+
+std::optional<ClassifierSpec::Function> read_cross_encoder_function(const std::filesystem::path& directory) {
+  if (!std::filesystem::exists(directory / kSentenceFile)) return {};
+  const ConfigFile file(directory / kSentenceFile);
+  if (!file.reader().has("activation_fn")) return {};
+  return read_torch_function(file.reader(), "activation_fn");
 }
 
 std::vector<std::filesystem::path> dense_module_files(const std::filesystem::path& directory,
                                                       const TextVectorSpec& spec) {
   if (spec.dense.empty()) return {};
   std::vector<std::filesystem::path> files = {kModulesFile};
-  for (const char* name : {"sentence_bert_config.json", "config_sentence_transformers.json"}) {
+  for (const char* name : {"sentence_bert_config.json", kSentenceFile}) {
     if (std::filesystem::exists(directory / name)) files.emplace_back(name);
   }
   const auto add = [&](const std::filesystem::path& file) {

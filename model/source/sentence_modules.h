@@ -16,6 +16,9 @@ namespace ballast::model {
 /// there is no such file. Throws Error for modules that compute something else.
 std::optional<TextVectorSpec> read_sentence_modules(const std::filesystem::path& directory, std::size_t hidden_size);
 
+/// Returns the function of the scores of a CrossEncoder, if config_sentence_transformers.json in `directory` names it.
+std::optional<ClassifierSpec::Function> read_cross_encoder_function(const std::filesystem::path& directory);
+
 /// Returns the files that define the modules of a model with dense modules, relative to its directory; empty for a
 /// model without dense modules.
 std::vector<std::filesystem::path> dense_module_files(const std::filesystem::path& directory,

@@ -49,10 +49,33 @@ Pooling read_written_pooling(const files::JsonReader& config) {
   config.fail("pooling", "must be 'mean', 'cls' or 'last'");
 }
 
+using Function = ClassifierSpec::Function;
+constexpr std::array<std::pair<const char*, Function>, 3> kWrittenFunctions{
+    {{"none", Function::kNone}, {"sigmoid", Function::kSigmoid}, {"softmax", Function::kSoftmax}}};
+
+/// Reads the function of the scores, which may come from a file beside the original's config.json.
+void read_classifier(const files::JsonReader& config, ModelSpec& spec) {
+  if (!spec.classifier) config.fail("function", "config.json names no class with a classifier");
+  const std::string name = config.text("function");
+  const auto known = std::ranges::find(kWrittenFunctions, name, [](const auto& entry) { return entry.first; });
+  if (known == kWrittenFunctions.end()) config.fail("function", "must be 'none', 'sigmoid' or 'softmax'");
+  spec.classifier->function = known->second;
+}
+
 bool has_output_gate(const ModelSpec& spec) {
   return std::ranges::any_of(spec.layers, [](const LayerSpec& layer) {
     return layer.attention() != nullptr && layer.attention()->output_gate;
   });
+}
+
+std::vector<TextPrompt> read_written_prompts(const files::JsonReader& config) {
+  std::vector<TextPrompt> prompts;
+  if (!config.has("prompts")) return prompts;
+  const files::JsonReader written = config.object("prompts");
+  for (const auto& member : written.json().items()) {
+    prompts.push_back({.name = member.key(), .text = written.text(member.key())});
+  }
+  return prompts;
 }
 
 /// Reads the field `text_vectors`. The dense modules have been read before, from files of their own.
@@ -67,7 +90,9 @@ void read_text_vectors(const files::JsonReader& config, ModelSpec& spec) {
   spec.text_vectors = TextVectorSpec{.pooling = read_written_pooling(config),
                                      .normalized = config.flag("normalized"),
                                      .most_tokens = config.count("most_tokens"),
-                                     .dense = std::move(dense)};
+                                     .dense = std::move(dense),
+                                     .prompts = read_written_prompts(config),
+                                     .default_prompt = config.text("default_prompt", "")};
 }
 
 }  // namespace
@@ -91,6 +116,16 @@ nlohmann::json written_spec(const ModelSpec& spec) {
                                {"most_tokens", spec.text_vectors->most_tokens}};
     const std::size_t dense = spec.text_vectors->dense.size();
     if (dense > 0) written["text_vectors"]["dense_modules"] = dense;
+    for (const TextPrompt& prompt : spec.text_vectors->prompts) {
+      written["text_vectors"]["prompts"][prompt.name] = prompt.text;
+    }
+    const std::string& usual = spec.text_vectors->default_prompt;
+    if (!usual.empty()) written["text_vectors"]["default_prompt"] = usual;
+  }
+  if (spec.classifier) {
+    const auto function =
+        std::ranges::find(kWrittenFunctions, spec.classifier->function, [](const auto& entry) { return entry.second; });
+    written["classifier"] = {{"function", function->first}};
   }
   return written;
 }
@@ -119,6 +154,7 @@ void read_written_spec(const files::JsonReader& config, ModelSpec& spec) {
   if (spec.token_inputs) {
     spec.token_inputs->table_scale = config.positive("token_table_scale", spec.token_inputs->table_scale);
   }
+  if (config.has("classifier")) read_classifier(config.object("classifier"), spec);
   if (config.has("text_vectors")) read_text_vectors(config.object("text_vectors"), spec);
   const files::JsonReader biases = config.object("biases");
   // The first files of this version have one flag for the biases of queries and gates.

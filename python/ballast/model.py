@@ -312,11 +312,13 @@ class Model:
         return Score(ids, self._model.log_probabilities(ids))
 
     def embed(self, texts: str | Sequence[str], *, pooling: Literal["mean", "cls", "last"] | None = None,
-              normalized: bool | None = None, most_tokens: int | None = None, kv: str | None = None,
-              progress: Progress = False) -> np.ndarray:
+              normalized: bool | None = None, most_tokens: int | None = None, prompt_name: str | None = None,
+              dimensions: int | None = None, kv: str | None = None, progress: Progress = False) -> np.ndarray:
         """A vector of each text, float32 [texts, size], or [size] of a single str. Absent options have the model's
-        values. most_tokens: longer texts are truncated."""
-        options = filled(_ballast.EmbedOptions(), normalized=normalized, most_tokens=most_tokens)
+        values. most_tokens: longer texts are truncated. prompt_name: a prompt of the model's, which is put before each
+        text. dimensions: only the first values of a vector are kept."""
+        options = filled(_ballast.EmbedOptions(), normalized=normalized, most_tokens=most_tokens,
+                         prompt_name=prompt_name, dimensions=dimensions)
         if pooling is not None:
             options.pooling = named(_ballast.Pooling, "pooling", pooling)
         if kv is not None:

@@ -143,6 +143,8 @@ void bind_chat_and_vectors(nb::module_& module) {
       .def_rw("pooling", &EmbedOptions::pooling, nb::arg().none())
       .def_rw("normalized", &EmbedOptions::normalized, nb::arg().none())
       .def_rw("most_tokens", &EmbedOptions::most_tokens, nb::arg().none())
+      .def_rw("prompt_name", &EmbedOptions::prompt_name, nb::arg().none())
+      .def_rw("dimensions", &EmbedOptions::dimensions, nb::arg().none())
       .def_rw("cache_type", &EmbedOptions::cache_type);
   nb::class_<ClassifyOptions>(module, "ClassifyOptions")
       .def(nb::init<>())

@@ -3,7 +3,6 @@
 #include <openssl/evp.h>
 
 #include <bit>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -33,12 +32,19 @@ Pooling pooling_of(const files::JsonReader& value) {
   value.fail(files::concat(files::in_quotes(name), " is unknown: mean, cls and last are known"));
 }
 
+/// Reads whether vectors are scaled to length 1; absent: as the model's files say.
+std::optional<bool> read_normalized(const RequestFields& fields) {
+  const bool normalized = fields.flag("normalize", true) && fields.flag("use_activation", true);
+  return normalized ? std::nullopt : std::optional(false);
+}
+
 }  // namespace
 
 EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_size, std::size_t size) {
   check_fields(fields, kEmbeddings);
   EmbeddingRequest request = {.inputs = read_prompts(fields, "input", vocab_size)};
   request.pooling = fields.read("pooling", pooling_of);
+  request.normalized = read_normalized(fields);
   fields.read("encoding_format", [&](const files::JsonReader& value) {
     const std::string& name = value.string();
     if (name != "float" && name != "base64") value.fail("must be \"float\" or \"base64\"");
@@ -46,8 +52,7 @@ EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_s
     return true;
   });
   fields.read("dimensions", [&](const files::JsonReader& value) {
-    const std::int64_t wanted = whole_number(value, 1, std::numeric_limits<std::int64_t>::max());
-    if (std::cmp_not_equal(wanted, size)) value.fail(files::concat("are the model's, ", size, ": leave it out"));
+    request.dimensions = static_cast<std::size_t>(whole_number(value, 1, static_cast<std::int64_t>(size)));
     return true;
   });
   // If a text is too long, its beginning is used for the vector.
@@ -56,15 +61,13 @@ EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_s
   return request;
 }
 
-EmbeddingRequest read_tei_embedding(const RequestFields& fields, std::size_t vocab_size) {
-  if (!fields.flag("normalize", true)) {
-    throw ApiError(400, "normalize: vectors have the length that the model's files give them; leave it out",
-                   "normalize");
-  }
-  for (const char* field : {"prompt_name", "dimensions"}) {
-    if (fields.has(field)) throw ApiError(400, files::concat(field, ": is not supported"), field);
-  }
+EmbeddingRequest read_tei_embedding(const RequestFields& fields, std::size_t vocab_size, std::size_t size) {
   EmbeddingRequest request = {.inputs = read_prompts(fields, "inputs", vocab_size)};
+  request.normalized = read_normalized(fields);
+  request.prompt_name = fields.text("prompt_name");
+  if (const auto kept = fields.integer("dimensions", 1, static_cast<std::int64_t>(size))) {
+    request.dimensions = static_cast<std::size_t>(*kept);
+  }
   request.prompt_options = {.keep_end = false, .makes_vector = true};
   if (fields.flag("truncate", true)) request.prompt_options.truncate = -1;
   return request;

@@ -174,6 +174,26 @@ ScoringRequest read_tei_predict(const RequestFields& fields) {
   return request;
 }
 
+bool is_tei_similarity(const RequestFields& fields) {
+  return fields.has("inputs") && fields.reader().at("inputs").json().is_object();
+}
+
+ScoringRequest read_tei_similarity(const RequestFields& fields) {
+  ScoringRequest request{.inputs = {}, .prompt_options = kCut};
+  const bool found = fields
+                         .read("inputs",
+                               [&](const files::JsonReader& inputs) {
+                                 const std::string source = inputs.text("source_sentence");
+                                 for (std::string& sentence : read_list(inputs.at("sentences"))) {
+                                   request.inputs.push_back({.first = source, .second = std::move(sentence)});
+                                 }
+                                 return true;
+                               })
+                         .has_value();
+  if (!found) throw missing("inputs");
+  return request;
+}
+
 bool is_tei_batch(const RequestFields& fields) {
   const nlohmann::json& inputs = fields.reader().at("inputs").json();
   return inputs.is_array() && !inputs.empty() && inputs.front().is_array();

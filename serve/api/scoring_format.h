@@ -47,6 +47,11 @@ bool is_tei_rerank(const RequestFields& fields);
 RerankRequest read_tei_rerank(const RequestFields& fields);
 ScoringRequest read_tei_predict(const RequestFields& fields);
 
+/// Returns whether `inputs` are sentences that are compared with another one.
+bool is_tei_similarity(const RequestFields& fields);
+
+ScoringRequest read_tei_similarity(const RequestFields& fields);
+
 /// Returns whether TEI answers `inputs` with a list for each, not with the result of the only one.
 bool is_tei_batch(const RequestFields& fields);
 

@@ -29,9 +29,11 @@ struct GenerationRequest {
   std::vector<int> prompt;
   GenerateOptions options{};  ///< max_tokens may be 0 if the prompt is scored; the server sets cache and draft
   std::size_t choices = 1;    ///< continuations, with seeds from options.seed on
-  std::vector<std::uint8_t> token_types{};     ///< of the prompt; empty: all 0
-  std::optional<Pooling> embed{};              ///< computes a vector of the prompt instead of a continuation
-  bool classify = false;                       ///< computes the classifier's scores instead, before its function
+  std::vector<std::uint8_t> token_types{};  ///< of the prompt; empty: all 0
+  std::optional<Pooling> embed{};           ///< computes a vector of the prompt instead of a continuation
+  std::optional<bool> normalized{};  ///< whether the vector is scaled to length 1; absent: as the model's files say
+  std::size_t dimensions = 0;        ///< first values of a vector that are kept; 0: all
+  bool classify = false;             ///< computes the classifier's scores instead, before its function
   std::optional<PromptScores> score_prompt{};  ///< returns log-probabilities of the prompt's tokens
   text::StreamDecoder::Begin begin = text::StreamDecoder::Begin::kWithinText;
   text::ReplyParser reply{};  ///< for chats, in its state at the end of the prompt

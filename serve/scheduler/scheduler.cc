@@ -599,8 +599,10 @@ void Scheduler::end_prompt(const ScheduledTokens& scheduled) {
   }
   if (request.classifier) request.listener->on_embedded(request.classifier->scores());
   if (request.embedder) {
-    const bool normalized = loaded_.model.spec().text_vectors.value_or(TextVectorSpec{}).normalized;
-    request.listener->on_embedded(request.embedder->vector(loaded_.model.text_dense(), normalized));
+    const TextVectorSpec vectors = loaded_.model.spec().text_vectors.value_or(TextVectorSpec{});
+    const bool normalized = request.request.normalized.value_or(vectors.normalized);
+    request.listener->on_embedded(
+        request.embedder->vector(loaded_.model.text_dense(), normalized, request.request.dimensions));
   }
   if (!scheduled.scores()) return;
   request.scorer->check();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/text_classifier.h"
+#include "engine/text_prompts.h"
 #include "files/text.h"
 #include "serve/api/json_text.h"
 #include "serve/api/openai_format.h"
@@ -49,23 +50,25 @@ float cosine(std::span<const float> a, std::span<const float> b) {
   return static_cast<float>(product(a, b) / std::sqrt(product(a, a) * product(b, b)));
 }
 
-/// Different texts, and the indices of the first and the second text of each pair.
+/// Different texts with the prompts before queries and documents, and the indices of the two texts of each pair.
 struct ComparedTexts {
   std::vector<Prompt> texts;
   std::vector<std::pair<std::size_t, std::size_t>> pairs;
 };
 
-ComparedTexts compared_texts(const ScoringRequest& asked) {
+ComparedTexts compared_texts(const ModelSpec& spec, const ScoringRequest& asked) {
+  const std::string before_query = engine::prompt_named(spec, engine::query_prompt(spec));
+  const std::string before_document = engine::prompt_named(spec, engine::document_prompt(spec));
   ComparedTexts compared;
-  std::map<std::string_view, std::size_t> indices;
+  std::map<std::string, std::size_t> indices;
   const auto index_of = [&](const std::string& text) {
     const auto [place, is_new] = indices.try_emplace(text, compared.texts.size());
     if (is_new) compared.texts.emplace_back(text);
     return place->second;
   };
   for (const ScoredInput& input : asked.inputs) {
-    const std::size_t first = index_of(input.first);
-    compared.pairs.emplace_back(first, index_of(*input.second));
+    const std::size_t first = index_of(before_query + input.first);
+    compared.pairs.emplace_back(first, index_of(before_document + *input.second));
   }
   return compared;
 }
@@ -76,9 +79,11 @@ ComparedTexts compared_texts(const ScoringRequest& asked) {
 void Service::answer_scores(const Call& call, const ScoringRequest& asked, EmbeddingAnswer::MakeBody make_body) {
   check_ranks(*call.model);
   if (call.model->loaded.model.spec().classifier) return submit_scored(call, asked, std::move(make_body));
-  ComparedTexts compared = compared_texts(asked);
-  const EmbeddingRequest vectors{
-      .inputs = std::move(compared.texts), .prompt_options = asked.prompt_options, .salt = asked.salt};
+  ComparedTexts compared = compared_texts(call.model->loaded.model.spec(), asked);
+  const EmbeddingRequest vectors{.inputs = std::move(compared.texts),
+                                 .prompt_name = "",
+                                 .prompt_options = asked.prompt_options,
+                                 .salt = asked.salt};
   answer_embedding(call, vectors,
                    [pairs = std::move(compared.pairs), make_body = std::move(make_body)](
                        std::span<const std::vector<float>> embeddings, const RequestUsage& usage) {
@@ -164,15 +169,26 @@ void Service::classify(const Call& call) {
                 });
 }
 
+void Service::tei_similarity(const Call& call) {
+  answer_scores(call, read_tei_similarity(call.fields), [](InputScores scores, const RequestUsage& /*usage*/) {
+    Json list = Json::array();
+    for (const std::vector<float>& score : scores) list.push_back(score.front());
+    return list;
+  });
+}
+
 /// Answers at TEI's root, where it has the one endpoint that fits its model.
 void Service::tei_answer(const Call& call) {
   if (is_tei_rerank(call.fields)) return answer_tei_rerank(call);
+  if (is_tei_similarity(call.fields)) return tei_similarity(call);
   if (call.model->loaded.model.spec().classifier) return tei_predict(call);
   tei_embed(call);
 }
 
 void Service::tei_embed(const Call& call) {
-  const EmbeddingRequest asked = read_tei_embedding(call.fields, call.model->loaded.model.spec().vocab_size);
+  const model::Model& model = call.model->loaded.model;
+  const EmbeddingRequest asked = read_tei_embedding(call.fields, model.spec().vocab_size,
+                                                    model.text_dense().output_size(model.spec().hidden_size));
   answer_embedding(call, asked, [](std::span<const std::vector<float>> vectors, const RequestUsage& /*usage*/) {
     return Json(std::vector<std::vector<float>>(vectors.begin(), vectors.end()));
   });

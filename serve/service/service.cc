@@ -152,6 +152,7 @@ const std::vector<Service::Endpoint>& Service::endpoints() {
       {"POST", "/", false, nullptr, &Service::tei_answer},
       {"POST", "/embed", false, nullptr, &Service::tei_embed},
       {"POST", "/predict", false, nullptr, &Service::tei_predict},
+      {"POST", "/similarity", false, nullptr, &Service::tei_similarity},
       {"GET", "/info", false, nullptr, &Service::tei_info},
       {"POST", "/api/chat", false, nullptr, &Service::ollama_chat},
       {"POST", "/api/generate", false, nullptr, &Service::ollama_generate},

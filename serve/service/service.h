@@ -138,6 +138,7 @@ class Service {
   void tei_answer(const Call& call);
   void tei_embed(const Call& call);
   void tei_predict(const Call& call);
+  void tei_similarity(const Call& call);
   void tei_info(const Call& call);
   void ollama_show(const Posted& posted);
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "engine/text_prompts.h"
 #include "files/text.h"
 #include "serve/api/chat_format.h"
 #include "serve/api/completion_format.h"
@@ -58,6 +59,15 @@ AnswerShape shape_of(const CompletionRequest& asked) {
   shape.prompts = asked.prompts.size();
   shape.prompt_logprobs = asked.prompt_logprobs;
   return shape;
+}
+
+/// Returns the prompt before texts whose vectors are made.
+std::string named_prompt(const ModelSpec& spec, const std::optional<std::string>& name) {
+  try {
+    return engine::prompt_named(spec, name);
+  } catch (const Error& error) {
+    throw ApiError(400, error.what(), "prompt_name");
+  }
 }
 
 }  // namespace
@@ -287,10 +297,14 @@ void Service::answer_embedding(const Call& call, const EmbeddingRequest& asked, 
   if (const auto& truncate = asked.prompt_options.truncate) {
     kept = *truncate < 0 ? most_tokens : static_cast<std::size_t>(*truncate);
   }
+  const std::string prompt = named_prompt(spec, asked.prompt_name);
   std::vector<GenerationRequest> requests;
   for (const Prompt& input : asked.inputs) {
     GenerationRequest& request = requests.emplace_back();
-    request.prompt = encoder.encode(input, asked.prompt_options, kept);
+    const auto* text = std::get_if<std::string>(&input);
+    request.prompt = encoder.encode(text != nullptr ? Prompt(prompt + *text) : input, asked.prompt_options, kept);
+    request.normalized = asked.normalized;
+    request.dimensions = asked.dimensions;
     request.salt = asked.salt;
     request.embed = asked.pooling.value_or(vectors.pooling);
     set_user(request, call.exchange->request());

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -87,6 +88,15 @@ inline std::vector<std::string> golden_names() {
   std::vector<std::string> names(kGoldenDecoders.begin(), kGoldenDecoders.end());
   names.insert(names.end(), kGoldenEncoders.begin(), kGoldenEncoders.end());
   return names;
+}
+
+/// Golden classifiers, which are beside the golden models.
+inline std::vector<std::string> classifier_names() {
+  return {"bert_texts", "roberta_tokens", "modernbert_texts", "eurobert_texts", "qwen2_texts"};
+}
+
+inline std::filesystem::path golden_classifier(const std::string& name) {
+  return std::filesystem::path(BALLAST_TEST_DATA) / "classifiers" / name;
 }
 
 /// A golden model's expected.safetensors.

@@ -85,6 +85,29 @@ TEST_CASE("a post-processor may be written for BERT or RoBERTa by name, and nest
   CHECK(test::make_tiny_tokenizer(tokenizer, config)->suffix() == Ids{261});
 }
 
+TEST_CASE("a pair of texts has the special tokens and types of the original") {
+  using PartKind = PairPart::Kind;
+  using Parts = std::vector<PairPart>;
+  json tokenizer = test::tiny_tokenizer_json();
+  const auto parts = [&](const json& config = json::object()) {
+    return test::make_tiny_tokenizer(tokenizer, config)->pair_parts();
+  };
+  const PairPart first = {.kind = PartKind::kFirst};
+  const PairPart second = {.kind = PartKind::kSecond, .id = 0, .type = 1};
+  CHECK(parts() == Parts{first, second});
+  const json ends = {{"eos_token", "<|end|>"}, {"add_eos_token", true}};
+  CHECK(parts(ends) == Parts{first, {.id = 261}, second, {.id = 261, .type = 1}});
+  tokenizer["post_processor"] = {{"type", "BertProcessing"}, {"sep", {"he", 256}}, {"cls", {"ll", 257}}};
+  CHECK(parts() == Parts{{.id = 257}, first, {.id = 256}, second, {.id = 256, .type = 1}});
+  tokenizer["post_processor"]["type"] = "RobertaProcessing";
+  CHECK(parts() == Parts{{.id = 257}, first, {.id = 256}, {.id = 256}, {.kind = PartKind::kSecond}, {.id = 256}});
+  tokenizer["post_processor"] = {{"type", "TemplateProcessing"},
+                                 {"single", {{{"Sequence", {{"id", "A"}}}}}},
+                                 {"pair", {{{"Sequence", {{"id", "A"}}}}, {{"Sequence", {{"id", "A"}}}}}},
+                                 {"special_tokens", json::object()}};
+  CHECK(error_message([&] { parts(); }) == Contains("pair: must have each of two texts once"));
+}
+
 TEST_CASE("uncased WordPiece reads capitals and accents as small letters without") {
   const auto bert = open("bert_uncased");
   CHECK(bert->encode("H\xC3\xA9LLO") == bert->encode("hello"));

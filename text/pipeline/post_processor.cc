@@ -54,7 +54,8 @@ TextFrame read_template(const files::JsonReader& node) {
     }
   }
   if (!after_text) node.at("single").fail("has no place for the text");
-  if (node.find("pair")) frame.pair = read_pair(node);
+  const std::optional<files::JsonReader> pair = node.find("pair");
+  if (pair && !pair->json().empty()) frame.pair = read_pair(node);
   return frame;
 }
 

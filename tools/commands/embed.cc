@@ -106,6 +106,13 @@ void add_embed(CLI::App& program, Action& action) {
   command->add_option("--most-tokens", flags->options.most_tokens, "Cut longer texts [the model's limit]")
       ->type_name("N")
       ->check(whole_number(3));
+  command
+      ->add_option("--prompt-name", flags->options.prompt_name,
+                   "Put this prompt of config_sentence_transformers.json before each text [its default]")
+      ->type_name("NAME");
+  command->add_option("--dimensions", flags->options.dimensions, "Keep the first N values of a vector [all]")
+      ->type_name("N")
+      ->check(whole_number(1));
   add_cache_type_flag(*command, flags->options.cache_type);
   add_model_flags(*command, flags->model_flags);
   add_processor_flags(*command, flags->job);

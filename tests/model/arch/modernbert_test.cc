@@ -84,11 +84,11 @@ TEST_CASE("ModernBERT's settings that are not supported are refused by field") {
   const auto refusal = [](const char* field, const json& value) {
     return test::refusal_of_field(kConfig, field, value);
   };
-  CHECK(refusal("architectures", {"ModernBertForSequenceClassification"}) ==
-        "config.json: architectures: 'ModernBertForSequenceClassification' is not supported; supported: "
-        "ModernBertModel, ModernBertForMaskedLM");
+  CHECK(refusal("architectures", {"ModernBertForMultipleChoice"}) ==
+        "config.json: architectures: 'ModernBertForMultipleChoice' is not supported; supported: ModernBertModel, "
+        "ModernBertForMaskedLM, ModernBertForSequenceClassification, ModernBertForTokenClassification");
   CHECK(refusal("is_decoder", true) == "config.json: is_decoder: true is not supported");
-  CHECK(refusal("hidden_activation", "tanh") == test::Contains("hidden_activation: 'tanh' is not supported"));
+  CHECK(refusal("hidden_activation", "mish") == test::Contains("hidden_activation: 'mish' is not supported"));
   CHECK(refusal("layer_types", {"full_attention"}) == "config.json: layer_types: has 1 entries for 4 layers");
   CHECK(refusal("num_attention_heads", 5) == "config.json: num_attention_heads: must divide the hidden size");
   CHECK(refusal("global_attn_every_n_layers", 0) ==

@@ -4,7 +4,7 @@ import json
 import re
 import struct
 
-from golden import shapes
+from golden import fixtures, shapes
 from golden.suite import PROGRESS, Suite, near
 
 CHUNKS = ("--text", "text.txt", "--context", 32, "--chunks", 4)
@@ -141,5 +141,31 @@ def check_embed(suite: Suite) -> None:
     suite.same("embed does not change a file that it does not replace", suite.bytes_of("vectors.npy"), data)
 
 
+def check_classify(suite: Suite) -> None:
+    fixtures.copy_classifier("bert_texts", suite.work / "classifier")
+    fixtures.copy_classifier("roberta_tokens", suite.work / "tagger")
+    (suite.work / "pairs.tsv").write_text("the rain\tin there\nan other\ta tin\n")
+    (suite.work / "mixed.tsv").write_text("the rain\tin there\nan other\n")
+    (suite.work / "words.txt").write_text("the rain\n")
+    whole = suite.json("classify", "classifier", "--text", "pairs.tsv", shape=shapes.CLASSIFY)
+    suite.check("probabilities have the sum 1", all(near(sum(text["scores"]), 1) for text in whole["texts"]), whole)
+    lines = suite.succeeds("classify", "classifier", "--text", "pairs.tsv", "-q").out.splitlines()
+    suite.same("each pair has a line with its label", [line.split("\t")[0] for line in lines],
+               [text["label"] for text in whole["texts"]])
+    suite.succeeds("classify", "classifier", "--text", "pairs.tsv", "-q", "-o", "scores.jsonl")
+    suite.same("the file has all scores", [json.loads(line) for line in suite.bytes_of("scores.jsonl").splitlines()],
+               whole["texts"])
+    run = suite.run("classify", "classifier", "--text", "mixed.tsv", "-q")
+    suite.check("a line without a tab among pairs is refused",
+                run.code == 1 and "mixed.tsv: line 2: all lines of pairs must have two texts" in run.err, run)
+    run = suite.run("classify", "llama3", "--text", "words.txt", "-q")
+    suite.check("a model without a classifier is refused", run.code == 1 and "llama3: has no classifier" in run.err, run)
+    tokens = suite.succeeds("classify", "tagger", "--text", "words.txt", "-q").out
+    suite.check("tokens have a line each, and texts end with an empty one",
+                tokens.endswith("\n\n") and all(len(line.split("\t")) == 3 for line in tokens.splitlines() if line), tokens)
+    tagged = suite.json("classify", "tagger", "--text", "words.txt", shape=shapes.CLASSIFY)["texts"][0]["tokens"]
+    suite.same("the tokens are those of the text", "".join(token["token"] for token in tagged).strip(), "the rain")
+
+
 GROUPS = (check_chunks, check_details, check_page, check_reference_cache, check_stream, check_choices, check_vectors,
-          check_embed)
+          check_embed, check_classify)

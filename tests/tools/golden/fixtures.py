@@ -10,6 +10,7 @@ import string
 
 MODELS = pathlib.Path(__file__).resolve().parents[2] / "data" / "models"
 FAMILIES = sorted(path.name for path in MODELS.iterdir() if path.is_dir())
+CLASSIFIERS = MODELS.parent / "classifiers"
 GGUFS = sorted(path.name for path in MODELS.iterdir() if path.suffix == ".gguf")
 
 SPECIAL = ["<unk>", "<s>", "<|im_start|>", "<|im_end|>"]
@@ -48,6 +49,12 @@ def copy_model(name: str, folder: pathlib.Path) -> None:
     """Copies the family `name` with a tokenizer, and the file that `verify` expects: NAME.expected.safetensors."""
     shutil.copytree(MODELS / name, folder)
     (folder / "expected.safetensors").rename(folder.with_name(folder.name + ".expected.safetensors"))
+    write_tokenizer(folder)
+
+
+def copy_classifier(name: str, folder: pathlib.Path) -> None:
+    """Copies a classifier with a tokenizer."""
+    shutil.copytree(CLASSIFIERS / name, folder, ignore=shutil.ignore_patterns("expected.safetensors"))
     write_tokenizer(folder)
 
 

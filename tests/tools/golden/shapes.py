@@ -129,6 +129,10 @@ EVAL_VECTORS = Object(
 EMBED = Object(texts=COUNT, size=COUNT, tokens=COUNT, cut=COUNT, vectors_or_none=List(List(Number())),
                output_or_none=TEXT)
 
+CLASSIFY = Object(labels=List(TEXT), tokens=COUNT, cut=COUNT, output_or_none=TEXT, texts_or_none=List(Object(
+    label_or_none=TEXT, score_or_none=Number(), scores_or_none=List(Number()),
+    tokens_or_none=List(Object(token=TEXT, label=TEXT, score=Number(), scores=List(Number()))))))
+
 BENCH_RESULT = Object(test=TEXT, tokens_per_second=POSITIVE, stddev=POSITIVE, gb_s=POSITIVE,
                       gop_s=POSITIVE, fraction_of_limit=POSITIVE)
 BENCH = Object(

@@ -8,14 +8,15 @@ import subprocess
 
 from golden.suite import Suite
 
-COMMANDS = ("inspect", "calibrate", "convert", "export", "verify", "eval", "sweep", "run", "embed", "serve", "bench")
+COMMANDS = ("inspect", "calibrate", "convert", "export", "verify", "eval", "sweep", "run", "embed", "classify", "serve",
+            "bench")
 
 # A missing path is a failure, not wrong usage.
 WITH_MISSING_MODEL = ("inspect", "calibrate -o stats", "convert -o dir", "convert --explain",
                       "export --to gguf -o dir",
                       "verify --expected llama3.expected.safetensors", "eval --text text.txt",
                       "eval --choices questions.jsonl", "sweep --text text.txt -o dir", "run -p text",
-                      "embed --text text.txt", "bench -p 1 -n 1 -r 1")
+                      "embed --text text.txt", "classify --text text.txt", "bench -p 1 -n 1 -r 1")
 
 WRONG_USAGE = [
     ("", "command is missing"),
@@ -105,7 +106,7 @@ def check_help(suite: Suite) -> None:
 
 def check_wrong_usage(suite: Suite) -> None:
     needed = {"calibrate": "-o s", "export": "--to gguf -o e", "verify": "--expected e", "sweep": "--text t -o d",
-              "embed": "--text t"}
+              "embed": "--text t", "classify": "--text t"}
     cases = WRONG_USAGE + [(f"{command} m {needed.get(command, '')} --no-such-option", "--no-such-option")
                            for command in COMMANDS]
     cases += [(command, "MODEL is required") for command in COMMANDS]
