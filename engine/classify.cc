@@ -87,6 +87,9 @@ Ranking compare_vectors(const Model& model, const std::string& query, std::span<
 
 Classification Model::classify(std::span<const std::string> texts, const ClassifyOptions& options,
                                const Progress& progress) const {
+  if (spec().classifier && spec().classifier->token_score) {
+    throw Error(path().string(), "scores pairs of a query and a document only");
+  }
   const std::vector<EncodedText> encoded = engine::encode_texts(texts.size(), [&](std::size_t i) {
     return engine::encode_text(state_->tokenizer(), texts[i], most_tokens(*this, options));
   });
@@ -95,15 +98,17 @@ Classification Model::classify(std::span<const std::string> texts, const Classif
 
 Classification Model::classify(std::span<const TextPair> pairs, const ClassifyOptions& options,
                                const Progress& progress) const {
-  const std::size_t types = engine::known_types(state_->model);
   const std::vector<EncodedText> encoded = engine::encode_texts(pairs.size(), [&](std::size_t i) {
-    return engine::encode_pair(state_->tokenizer(), pairs[i], most_tokens(*this, options), types);
+    return engine::encode_pair(spec(), state_->tokenizer(), pairs[i], most_tokens(*this, options));
   });
   return classify_encoded(state_->model, state_->tokenizer(), encoded, options, progress);
 }
 
 Ranking Model::rerank(const std::string& query, std::span<const std::string> documents, const ClassifyOptions& options,
                       const Progress& progress) const {
+  if (!spec().classifier && !spec().makes_vectors()) {
+    throw Error(path().string(), "is a decoder of texts, which was trained neither for scores nor for vectors");
+  }
   if (!spec().classifier) return compare_vectors(*this, query, documents, options, progress);
   if (spec().classifier->of_tokens || spec().classifier->labels.size() != 1) {
     throw Error(path().string(), "cannot order documents: its classifier has " +

@@ -4,8 +4,10 @@
 #include <atomic>
 #include <memory>
 
+#include "ballast/chat.h"
 #include "ballast/error.h"
 #include "kernels/parallel.h"
+#include "text/chat/chat_prompt.h"
 
 namespace ballast::engine {
 
@@ -73,6 +75,33 @@ class BatchRunner {
   std::vector<model::SequenceTokens> batch_;
 };
 
+/// Returns the chat of a query and a document. If it has more tokens than `most`, the end of the document is cut, and
+/// the template's text after it is kept.
+EncodedText encode_chat(const text::Tokenizer& tokenizer, const TokenScoreSpec& score, const TextPair& pair,
+                        std::size_t most) {
+  text::Conversation conversation;
+  if (!score.template_arguments.empty()) {
+    conversation.arguments = nlohmann::ordered_json::parse(score.template_arguments);
+  }
+  conversation.add_generation_prompt = conversation.arguments.value("add_generation_prompt", false);
+  conversation.arguments.erase("add_generation_prompt");
+  std::vector<ChatMessage> messages;
+  if (!score.instruction.empty()) messages.push_back({.role = "system", .content = score.instruction});
+  messages.push_back({.role = "query", .content = pair.first});
+  messages.push_back({.role = "document", .content = pair.second});
+  for (const ChatMessage& message : messages) conversation.messages.push_back(text::chat_message_json(message));
+  const text::ChatPrompt prompt = text::apply_chat_template(tokenizer, conversation);
+  EncodedText encoded{.ids = text::encode(tokenizer, prompt), .types = {}};
+  encoded.cut = encoded.ids.size() > most;
+  if (!encoded.cut) return encoded;
+  const std::size_t end = prompt.from_user.empty() ? std::string::npos : prompt.from_user.back().end;
+  if (end == std::string::npos) throw Error("chat template", "does not write the document, which is to be cut");
+  const std::vector<int> after = tokenizer.encode(std::string_view(prompt.text).substr(end));
+  encoded.ids.resize(room_for_texts(after.size(), most));
+  encoded.ids.insert(encoded.ids.end(), after.begin(), after.end());
+  return encoded;
+}
+
 }  // namespace
 
 EncodedText encode_text(const text::Tokenizer& tokenizer, const std::string& text, std::size_t most) {
@@ -88,7 +117,11 @@ EncodedText encode_text(const text::Tokenizer& tokenizer, const std::string& tex
   return encoded;
 }
 
-EncodedText encode_pair(const text::Tokenizer& tokenizer, const TextPair& pair, std::size_t most, std::size_t types) {
+EncodedText encode_pair(const ModelSpec& spec, const text::Tokenizer& tokenizer, const TextPair& pair,
+                        std::size_t most) {
+  if (spec.classifier && spec.classifier->token_score) {
+    return encode_chat(tokenizer, *spec.classifier->token_score, pair, most);
+  }
   const std::vector<text::PairPart>& parts = tokenizer.pair_parts();
   const auto special = std::ranges::count(parts, text::PairPart::Kind::kToken, &text::PairPart::kind);
   const std::size_t room = room_for_texts(static_cast<std::size_t>(special), most);
@@ -110,7 +143,7 @@ EncodedText encode_pair(const text::Tokenizer& tokenizer, const TextPair& pair, 
       const std::vector<int>& ids = part.kind == text::PairPart::Kind::kFirst ? first : second;
       encoded.ids.insert(encoded.ids.end(), ids.begin(), ids.end());
     }
-    if (types > 1) encoded.types.insert(encoded.types.end(), encoded.ids.size() - before, part.type);
+    if (spec.token_types > 1) encoded.types.insert(encoded.types.end(), encoded.ids.size() - before, part.type);
   }
   return encoded;
 }

@@ -23,18 +23,15 @@ struct EncodedText {
   bool cut = false;                 ///< the text was truncated
 };
 
-/// Returns the number of token types that a pair's texts can have: 1 if the model does not tell them apart.
-inline std::size_t known_types(const model::Model& model) {
-  return model.spec().token_types > 1 ? model.spec().token_types : 1;
-}
-
 /// Returns the tokens of a text with the special tokens before and after it, at most `most`. A decoder gets those after
 /// the text, too: its result is often that of the last token.
 EncodedText encode_text(const text::Tokenizer& tokenizer, const std::string& text, std::size_t most);
 
 /// Returns the tokens of a pair in the order of Tokenizer::pair_parts(). If they are more than `most`, the longer text
-/// is cut at its end, and then both (Hugging Face's longest_first). The tokens have types if `types` is more than 1.
-EncodedText encode_pair(const text::Tokenizer& tokenizer, const TextPair& pair, std::size_t most, std::size_t types);
+/// is cut at its end, and then both (Hugging Face's longest_first). The tokens have types if the model has several. For
+/// a model with a TokenScoreSpec the pair is a chat of which the document is cut.
+EncodedText encode_pair(const ModelSpec& spec, const text::Tokenizer& tokenizer, const TextPair& pair,
+                        std::size_t most);
 
 /// Calls encode(i) for `count` texts on all threads. Throws the Error of the first text that cannot be encoded, also if
 /// it has no tokens.

@@ -93,7 +93,7 @@ std::vector<std::size_t> read_lengths(const files::SafetensorsFile& file, const 
 
 /// Returns transformers' name of the model's output.
 const char* output_name(const ModelSpec& spec) {
-  return spec.has_head || spec.classifier ? "logits" : "last_hidden_state";
+  return spec.has_head || spec.stores_classifier() ? "logits" : "last_hidden_state";
 }
 
 Expected read_expected(const std::filesystem::path& path, const ModelSpec& spec) {
@@ -105,10 +105,10 @@ Expected read_expected(const std::filesystem::path& path, const ModelSpec& spec)
   if (expected.ids.empty()) throw Error(path.string() + ": input_ids", "is empty");
   expected.batch = static_cast<std::size_t>(ids.shape[0]);
   expected.tokens = static_cast<std::size_t>(ids.shape[1]);
-  expected.width = spec.classifier ? spec.classifier->labels.size()
-                   : spec.has_head ? spec.vocab_size
-                                   : spec.hidden_size;
-  const bool of_texts = spec.classifier && !spec.classifier->of_tokens;
+  expected.width = spec.stores_classifier() ? spec.classifier->labels.size()
+                   : spec.has_head          ? spec.vocab_size
+                                            : spec.hidden_size;
+  const bool of_texts = spec.stores_classifier() && !spec.classifier->of_tokens;
   expected.rows = of_texts ? 1 : expected.tokens;
   const auto width = static_cast<std::int64_t>(expected.width);
   const Shape wanted = of_texts ? Shape{ids.shape[0], width} : Shape{ids.shape[0], ids.shape[1], width};
@@ -199,8 +199,8 @@ Verification verify(const std::filesystem::path& path, const std::filesystem::pa
     runner.restart();
     const std::size_t length = expected.lengths[b];
     const std::span<const float> hidden = runner.run(expected.sequence(b));
-    if (const model::Classifier* classifier = model.classifier()) {
-      engine::TextClassifier reader(*classifier, hidden_size);
+    if (model.spec().stores_classifier()) {
+      engine::TextClassifier reader(*model.classifier(), hidden_size);
       reader.read(model.normalized(hidden, workspace));
       comparison.add(b, 0, reader.scores());
       continue;

@@ -16,8 +16,8 @@ namespace ballast::model {
 /// Immutable: any number of threads may use it.
 class Classifier {
  public:
-  /// Precondition: spec.classifier.
-  Classifier(const ModelSpec& spec, const BlockParts& parts);
+  /// Precondition: spec.classifier. `head` is used for a TokenScoreSpec only.
+  Classifier(const ModelSpec& spec, const BlockParts& parts, const Linear& head);
 
   const ClassifierSpec& spec() const { return spec_; }
 

@@ -121,7 +121,9 @@ Model::Model(std::shared_ptr<const ModelSource> source, FloatLayout layout, cons
       embedding_and_head_(source_->spec(), parts_of(*source_, 0, layout)),
       rope_(source_->spec()) {
   source_->checkpoint().verify_checksums();
-  if (spec().classifier) classifier_.emplace(spec(), parts_of(*source_, 0, layout));
+  if (spec().classifier) {
+    classifier_.emplace(spec(), parts_of(*source_, 0, layout), embedding_and_head_.head_linear());
+  }
   if (spec().text_vectors)
     text_dense_ = TextDense(source_->checkpoint().path(), *spec().text_vectors, source_->compute());
   experts_ = make_expert_cache(*source_, layout, options);

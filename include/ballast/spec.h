@@ -366,6 +366,17 @@ struct TextVectorSpec {
   bool operator==(const TextVectorSpec&) const = default;
 };
 
+/// A score that is read from a decoder's head: the logit of one token, or its difference to that of another one, after
+/// a chat whose messages have the roles `query` and `document`.
+struct TokenScoreSpec {
+  int token = 0;                     ///< "yes"
+  std::optional<int> other_token{};  ///< "no"
+  std::string instruction{};         ///< a message with the role `system`; empty: none
+  std::string template_arguments{};  ///< JSON object; empty: none
+
+  bool operator==(const TokenScoreSpec&) const = default;
+};
+
 /// Scores of a text or of each of its tokens, one for each label: a linear of hidden values after the last norm.
 struct ClassifierSpec {
   /// The function that makes probabilities of scores.
@@ -378,6 +389,7 @@ struct ClassifierSpec {
   std::optional<Activation> transform{};  ///< a linear and this activation come first
   bool transform_norm = false;            ///< after them comes a norm
   Function function = Function::kNone;
+  std::optional<TokenScoreSpec> token_score{};  ///< the linear is made of rows of the head
 
   bool operator==(const ClassifierSpec&) const = default;
 };
@@ -414,7 +426,7 @@ struct ModelSpec {
   bool draft_head = false;                   ///< the last layer is a draft head's: model::ModelSource::draft_head()
   bool draft_reads_hidden_first = false;  ///< the draft head's projection reads the embedding after the model's output
   std::optional<TextVectorSpec> text_vectors{};
-  std::optional<ClassifierSpec> classifier{};  ///< without a head
+  std::optional<ClassifierSpec> classifier{};  ///< without a head, unless it has a token_score
 
   std::vector<int> stop_tokens;  ///< ids that end a generation
 
@@ -431,6 +443,12 @@ struct ModelSpec {
     }
     return false;
   }
+
+  /// Returns whether the model was trained for vectors of texts, or can be: it is no plain decoder.
+  bool makes_vectors() const { return text_vectors || !causal || !has_head; }
+
+  /// Returns whether the checkpoint has tensors of a classifier.
+  bool stores_classifier() const { return classifier && !classifier->token_score; }
 
   bool has_final_norm() const { return layout != BlockLayout::kPostNorm; }
 

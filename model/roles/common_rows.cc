@@ -30,7 +30,7 @@ bool has_head_transform(const ModelSpec& spec, const LayerSpec& /*layer*/) {
 }
 
 bool has_classifier(const ModelSpec& spec, const LayerSpec& /*layer*/) {
-  return spec.classifier.has_value();
+  return spec.stores_classifier();
 }
 bool has_classifier_transform(const ModelSpec& spec, const LayerSpec& /*layer*/) {
   return spec.classifier && spec.classifier->transform;

@@ -224,6 +224,56 @@ std::optional<ClassifierSpec::Function> read_cross_encoder_function(const std::f
   return read_torch_function(file.reader(), "activation_fn");
 }
 
+namespace {
+
+/// Returns the folder of the LogitScore module; nullopt if there is none.
+std::optional<std::filesystem::path> find_logit_score(const std::filesystem::path& directory) {
+  if (!std::filesystem::exists(directory / kModulesFile)) return {};
+  const ConfigFile file(directory / kModulesFile);
+  for (const files::JsonReader& module : file.reader().elements()) {
+    if (module_kind(module) == "LogitScore") return directory / read_folder(module);
+  }
+  return {};
+}
+
+int read_vocabulary_token(const files::JsonReader& config, std::string_view field, std::size_t vocab_size) {
+  return config.at(field).integer<int>(0, static_cast<int>(vocab_size) - 1);
+}
+
+/// Returns the arguments of the chat template as a JSON object; empty without any.
+std::string read_template_arguments(const std::filesystem::path& directory) {
+  const std::filesystem::path path = directory / "sentence_bert_config.json";
+  if (!std::filesystem::exists(path)) return {};
+  const ConfigFile file(path);
+  if (!file.reader().has("processing_kwargs")) return {};
+  const files::JsonReader all = file.reader().object("processing_kwargs");
+  return all.has("chat_template") ? all.object("chat_template").json().dump() : std::string();
+}
+
+}  // namespace
+
+std::optional<ClassifierSpec> read_token_classifier(const std::filesystem::path& directory, const ModelSpec& spec) {
+  const std::optional<std::filesystem::path> folder = find_logit_score(directory);
+  if (!folder) return {};
+  const ConfigFile file(*folder / "config.json");
+  const files::JsonReader config = file.reader();
+  if (!spec.causal || !spec.has_head) config.fail("needs a decoder with a head");
+  if (spec.logit_cap > 0) config.fail("scores of capped logits are not supported");
+  TokenScoreSpec score{.token = read_vocabulary_token(config, "true_token_id", spec.vocab_size)};
+  if (config.has("false_token_id")) {
+    score.other_token = read_vocabulary_token(config, "false_token_id", spec.vocab_size);
+  }
+  TextVectorSpec prompts;
+  read_prompts(directory, prompts);
+  const auto instruction = std::ranges::find(prompts.prompts, prompts.default_prompt, &TextPrompt::name);
+  if (instruction != prompts.prompts.end()) score.instruction = instruction->text;
+  score.template_arguments = read_template_arguments(directory);
+  ClassifierSpec classifier{.labels = {"LABEL_0"}, .pooling = Pooling::kLast};
+  classifier.function = read_cross_encoder_function(directory).value_or(ClassifierSpec::Function::kSigmoid);
+  classifier.token_score = std::move(score);
+  return classifier;
+}
+
 std::vector<std::filesystem::path> dense_module_files(const std::filesystem::path& directory,
                                                       const TextVectorSpec& spec) {
   if (spec.dense.empty()) return {};

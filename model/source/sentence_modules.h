@@ -19,6 +19,10 @@ std::optional<TextVectorSpec> read_sentence_modules(const std::filesystem::path&
 /// Returns the function of the scores of a CrossEncoder, if config_sentence_transformers.json in `directory` names it.
 std::optional<ClassifierSpec::Function> read_cross_encoder_function(const std::filesystem::path& directory);
 
+/// Reads a reranker that is a decoder: modules.json in `directory` names LogitScore. Nullopt: it does not. Throws Error
+/// for a token that is not in the vocabulary, and if the configuration gives templates what is not supported.
+std::optional<ClassifierSpec> read_token_classifier(const std::filesystem::path& directory, const ModelSpec& spec);
+
 /// Returns the files that define the modules of a model with dense modules, relative to its directory; empty for a
 /// model without dense modules.
 std::vector<std::filesystem::path> dense_module_files(const std::filesystem::path& directory,

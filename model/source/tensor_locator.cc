@@ -70,9 +70,7 @@ TensorLocator::TensorLocator(const std::filesystem::path& path) : checkpoint_(fi
   spec_ = architecture_->describe(config);
   spec_.architecture = architecture_->model_type;
   if (spec_.causal && !spec_.classifier) read_decoder_classifier(config, spec_);
-  if (spec_.classifier && !spec_.classifier->of_tokens && !layout_.gguf) {
-    spec_.classifier->function = read_cross_encoder_function(checkpoint_->path()).value_or(spec_.classifier->function);
-  }
+  if (!layout_.gguf) read_cross_encoder();
   if (layout_.gguf) set_gguf_norms(spec_);
   spec_.stop_tokens = read_end_tokens(config);
   spec_.text_vectors = layout_.gguf ? gguf_vectors : read_sentence_modules(checkpoint_->path(), spec_.hidden_size);
@@ -100,6 +98,15 @@ TensorLocator::TensorLocator(const std::filesystem::path& path) : checkpoint_(fi
   if (unread && !all_is_plain()) std::rethrow_exception(unread);
   find_head(config);
   check_tensors();
+}
+
+/// Reads what sentence-transformers adds to a model that scores texts.
+void TensorLocator::read_cross_encoder() {
+  if (!spec_.classifier) {
+    spec_.classifier = read_token_classifier(checkpoint_->path(), spec_);
+  } else if (!spec_.classifier->of_tokens) {
+    spec_.classifier->function = read_cross_encoder_function(checkpoint_->path()).value_or(spec_.classifier->function);
+  }
 }
 
 /// Returns the ids that end a text, from config.json and from generation_config.json beside it.

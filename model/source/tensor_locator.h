@@ -96,6 +96,7 @@ class TensorLocator {
   void read_ahead(std::size_t layer, std::size_t expert) const;
 
  private:
+  void read_cross_encoder();
   void read_quantization_config(const files::JsonReader& config);
   std::vector<int> read_end_tokens(const files::JsonReader& config) const;
   bool is_stored(Role role, std::size_t layer) const;

@@ -53,13 +53,34 @@ using Function = ClassifierSpec::Function;
 constexpr std::array<std::pair<const char*, Function>, 3> kWrittenFunctions{
     {{"none", Function::kNone}, {"sigmoid", Function::kSigmoid}, {"softmax", Function::kSoftmax}}};
 
-/// Reads the function of the scores, which may come from a file beside the original's config.json.
+/// Reads what files beside the original's config.json say about the classifier.
 void read_classifier(const files::JsonReader& config, ModelSpec& spec) {
+  if (config.has("token")) {
+    const auto most = static_cast<int>(spec.vocab_size) - 1;
+    TokenScoreSpec score{.token = config.at("token").integer<int>(0, most)};
+    if (config.has("other_token")) score.other_token = config.at("other_token").integer<int>(0, most);
+    score.instruction = config.text("instruction", "");
+    score.template_arguments = config.text("template_arguments", "");
+    spec.classifier = ClassifierSpec{.labels = {"LABEL_0"}, .pooling = Pooling::kLast, .token_score = std::move(score)};
+  }
   if (!spec.classifier) config.fail("function", "config.json names no class with a classifier");
   const std::string name = config.text("function");
   const auto known = std::ranges::find(kWrittenFunctions, name, [](const auto& entry) { return entry.first; });
   if (known == kWrittenFunctions.end()) config.fail("function", "must be 'none', 'sigmoid' or 'softmax'");
   spec.classifier->function = known->second;
+}
+
+nlohmann::json written_classifier(const ClassifierSpec& classifier) {
+  const auto function =
+      std::ranges::find(kWrittenFunctions, classifier.function, [](const auto& entry) { return entry.second; });
+  nlohmann::json written = {{"function", function->first}};
+  if (!classifier.token_score) return written;
+  const TokenScoreSpec& score = *classifier.token_score;
+  written["token"] = score.token;
+  if (score.other_token) written["other_token"] = *score.other_token;
+  if (!score.instruction.empty()) written["instruction"] = score.instruction;
+  if (!score.template_arguments.empty()) written["template_arguments"] = score.template_arguments;
+  return written;
 }
 
 bool has_output_gate(const ModelSpec& spec) {
@@ -122,11 +143,7 @@ nlohmann::json written_spec(const ModelSpec& spec) {
     const std::string& usual = spec.text_vectors->default_prompt;
     if (!usual.empty()) written["text_vectors"]["default_prompt"] = usual;
   }
-  if (spec.classifier) {
-    const auto function =
-        std::ranges::find(kWrittenFunctions, spec.classifier->function, [](const auto& entry) { return entry.second; });
-    written["classifier"] = {{"function", function->first}};
-  }
+  if (spec.classifier) written["classifier"] = written_classifier(*spec.classifier);
   return written;
 }
 

@@ -276,7 +276,7 @@ WorkingBlock WorkingBlockLoader::load_back(bool values) const {
     add_input(block, add_vocabulary(block, Role::kHead, values), norm, values);
   }
   if (spec.biases.head) add_vector(block, Role::kHeadBias, 0, values);
-  if (spec.classifier) add_classifier(block, values);
+  if (spec.stores_classifier()) add_classifier(block, values);
   return block;
 }
 

@@ -133,8 +133,7 @@ std::vector<int> PromptEncoder::encode(const Prompt& prompt, const PromptOptions
 }
 
 engine::EncodedText PromptEncoder::encode_pair(const TextPair& pair, std::size_t kept) const {
-  return readable(
-      [&] { return engine::encode_pair(tokenizer(), pair, kept, engine::known_types(model_.loaded.model)); });
+  return readable([&] { return engine::encode_pair(model_.loaded.model.spec(), tokenizer(), pair, kept); });
 }
 
 void PromptEncoder::set_chat_prompt(ChatRequest& asked) const {

@@ -35,7 +35,12 @@ const ClassifierSpec& require_classifier(const ReadyModel& model) {
 
 /// Refuses models whose classifier has no single score.
 void check_ranks(const ReadyModel& model) {
-  if (!model.loaded.model.spec().classifier) return;  // vectors are compared
+  const ModelSpec& spec = model.loaded.model.spec();
+  if (!spec.classifier && !spec.makes_vectors()) {
+    throw ApiError(
+        400, files::concat("the model ", model.name, " is a decoder, trained neither for scores nor vectors"), "model");
+  }
+  if (!spec.classifier) return;  // vectors are compared
   if (require_classifier(model).labels.size() == 1) return;
   throw ApiError(400, files::concat("the classifier of ", model.name, " has several labels, so that it cannot rank"),
                  "model");
@@ -109,6 +114,9 @@ void Service::submit_scored(const Call& call, const ScoringRequest& asked, Embed
   std::vector<GenerationRequest> requests;
   for (const ScoredInput& input : asked.inputs) {
     GenerationRequest& request = requests.emplace_back();
+    if (!input.second && classifier.token_score) {
+      throw ApiError(400, files::concat("the model ", model.name, " scores pairs of texts only"));
+    }
     if (input.second) {
       engine::EncodedText encoded = encoder.encode_pair({.first = input.first, .second = *input.second}, kept);
       request.prompt = std::move(encoded.ids);

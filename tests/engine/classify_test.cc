@@ -36,6 +36,19 @@ using Types = std::vector<std::uint8_t>;
 constexpr std::size_t kTinyWords = 262;  // of the tiny tokenizer
 constexpr int kTinyEnd = 261;
 
+/// A model with a row of its embedding for each token of the tiny tokenizer.
+test::TinyModel with_words(const std::filesystem::path& path, const char* embedding) {
+  test::TinyModel model = test::read_model(path);
+  model.tokenizer = test::tiny_tokenizer_json();
+  model.config["vocab_size"] = kTinyWords;
+  Tensor& words = model.at(embedding);
+  const std::size_t known = words.values.size();
+  words.values.resize(kTinyWords * static_cast<std::size_t>(words.shape[1]));
+  words.shape[0] = kTinyWords;
+  for (std::size_t i = known; i < words.values.size(); ++i) words.values[i] = words.values[i - known];
+  return model;
+}
+
 /// A golden classifier with the rows of the tiny tokenizer, which puts a special token after each text.
 test::TinyModel classifier(const char* name, const char* embedding) {
   nlohmann::json tokenizer = test::tiny_tokenizer_json();
@@ -48,14 +61,8 @@ test::TinyModel classifier(const char* name, const char* embedding) {
       {"single", nlohmann::json::array({text("A", 0), token(0)})},
       {"pair", nlohmann::json::array({token(0), text("A", 0), token(0), text("B", 1), token(1)})},
       {"special_tokens", {{"<|end|>", {{"id", "<|end|>"}, {"ids", {kTinyEnd}}, {"tokens", {"<|end|>"}}}}}}};
-  test::TinyModel model = test::read_model(test::golden_classifier(name));
+  test::TinyModel model = with_words(test::golden_classifier(name), embedding);
   model.tokenizer = tokenizer;
-  model.config["vocab_size"] = kTinyWords;
-  Tensor& words = model.at(embedding);
-  const std::size_t known = words.values.size();
-  words.values.resize(kTinyWords * static_cast<std::size_t>(words.shape[1]));
-  words.shape[0] = kTinyWords;
-  for (std::size_t i = known; i < words.values.size(); ++i) words.values[i] = words.values[i - known];
   return model;
 }
 
@@ -65,7 +72,9 @@ test::TinyModel bert() {
 
 engine::EncodedText pair_of(const text::Tokenizer& tokenizer, const TextPair& pair, std::size_t most,
                             std::size_t types = 2) {
-  return engine::encode_pair(tokenizer, pair, most, types);
+  ModelSpec spec;
+  spec.token_types = types;
+  return engine::encode_pair(spec, tokenizer, pair, most);
 }
 
 TEST_CASE("a pair has the tokens and types of the tokenizer's template") {
@@ -178,6 +187,48 @@ TEST_CASE("documents are ordered by the only label, or by vectors") {
   CHECK(cosines.scores[0] == doctest::Approx(1));
   CHECK(cosines.scores[1] < cosines.scores[0]);
   CHECK(error_message([&] { vectors.classify(documents); }) == Contains("has no classifier"));
+}
+
+TEST_CASE("a decoder scores documents by the logits of tokens after a chat") {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path =
+      with_words(test::golden_model("llama"), "model.embed_tokens.weight").write(directory / "m");
+  test::write_file(path / "chat_template.jinja",
+                   "{% for message in messages %}{{ message['role'][0] }}{{ message['content'] }}{% endfor %}!\"");
+  std::filesystem::create_directories(path / "1_LogitScore");
+  test::write_file(path / "modules.json", R"([{"path": "", "type": "a.Transformer"},
+      {"path": "1_LogitScore", "type": "sentence_transformers.cross_encoder.modules.logit_score.LogitScore"}])");
+  test::write_file(path / "1_LogitScore" / "config.json", R"({"true_token_id": 5, "false_token_id": 7})");
+  test::write_file(path / "config_sentence_transformers.json",
+                   R"({"prompts": {"short": "$"}, "default_prompt_name": "short",
+                       "activation_fn": "torch.nn.modules.linear.Identity"})");
+  const ClassifyOptions exact = {.cache_type = CacheOptions::Type::kF32};
+  const auto expected = [](const Model& model, const std::string& text) {
+    const Tensor logits = model.logits(model.encode(text, false));
+    const float* last = logits.values.data() + logits.values.size() - model.spec().vocab_size;
+    return doctest::Approx(last[5] - last[7]).epsilon(1e-4);
+  };
+  const auto score = [&](const Model& model, const std::string& document, ClassifyOptions options) {
+    return model.rerank("%", std::vector<std::string>{document}, options).scores.front();
+  };
+  const Model model(path);
+  CHECK(model.spec().has_head);
+  CHECK(score(model, "&'", exact) == expected(model, "s$q%d&'!\""));
+  ClassifyOptions short_one = exact;
+  short_one.most_tokens = 8;
+  CHECK(score(model, "&'()", short_one) == expected(model, "s$q%d&!\""));
+  CHECK(error_message([&] { model.classify(std::vector<std::string>{"a"}); }) == Contains("scores pairs"));
+
+  convert(path, directory / "written", {.recipe = test::fixed_recipe("f32")});
+  const Model written(directory / "written");
+  CHECK(written.spec().classifier == model.spec().classifier);
+  CHECK(score(written, "&'", exact) == expected(model, "s$q%d&'!\""));
+
+  test::write_file(path / "1_LogitScore" / "config.json", R"({"true_token_id": 500})");
+  CHECK(error_message([&] { const Model refused(path); }) == Contains("true_token_id"));
+  std::filesystem::remove(path / "modules.json");
+  const Model plain(path);
+  CHECK(error_message([&] { score(plain, "a", exact); }) == Contains("trained neither for scores nor for vectors"));
 }
 
 TEST_CASE("prompts are put before queries and documents, and vectors can be cut") {

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import ballast
 import numpy as np
 from ballast._ballast import CacheType
-from support import MODELS, WithModel
+from support import MODELS, WithModel, fixtures
 
 from scripted_model import CHATML, ScriptedModel, tokens_of  # isort: skip
 
@@ -114,6 +114,48 @@ class Models(WithModel):
         np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
         with self.assertRaisesRegex(ValueError, "pooling: 'max' is unknown; there are mean, cls, last"):
             self.llama.embed("a", pooling="max")
+
+    def test_prompts_and_dimensions_of_vectors_are_options(self):
+        short = self.llama.embed("a tin", dimensions=3)
+        self.assertEqual(short.shape, (3,))
+        np.testing.assert_allclose(np.linalg.norm(short), 1, atol=1e-5)
+        with self.assertRaisesRegex(ballast.Error, "prompt name: 'query' is unknown; the model has no prompts"):
+            self.llama.embed("a tin", prompt_name="query")
+
+    def test_texts_and_pairs_are_classified(self):
+        fixtures.copy_classifier("bert_texts", self.folder / "labels")
+        model = ballast.Model(self.folder / "labels")
+        self.assertEqual(model.labels, ["LABEL_0", "LABEL_1", "LABEL_2"])
+        one = model.classify("the rain")
+        several = model.classify(["a tin", "the rain"])
+        np.testing.assert_array_equal(several[1].scores, one.scores)
+        self.assertAlmostEqual(float(one.scores.sum()), 1, places=5)
+        self.assertEqual(one.label, model.labels[one.scores.argmax()])
+        raw = model.classify("the rain", raw_scores=True).scores
+        np.testing.assert_allclose(np.exp(raw) / np.exp(raw).sum(), one.scores, rtol=1e-4)
+        pair = model.classify([("the rain", "a tin")])[0]
+        self.assertFalse(np.allclose(pair.scores, one.scores))
+        with self.assertRaisesRegex(ballast.Error, "has no classifier"):
+            self.llama.classify("a")
+
+    def test_tokens_are_classified(self):
+        fixtures.copy_classifier("roberta_tokens", self.folder / "tagger")
+        result = ballast.Model(self.folder / "tagger").classify("the rain")
+        self.assertEqual("".join(result.tokens).strip(), "the rain")
+        self.assertEqual(result.scores.shape, (len(result.tokens), 4))
+        self.assertEqual(len(result.label), len(result.tokens))
+
+    def test_documents_are_ranked_by_a_classifier_or_by_vectors(self):
+        fixtures.copy_classifier("modernbert_texts", self.folder / "reranker")
+        model = ballast.Model(self.folder / "reranker")
+        documents = ["a tin", "in there"]
+        pairs = model.classify([("the rain", document) for document in documents])
+        np.testing.assert_array_equal(model.rerank("the rain", documents), [pair.scores[0] for pair in pairs])
+        fixtures.copy_model("bert", self.folder / "vectors")
+        cosines = ballast.Model(self.folder / "vectors").rerank("a tin", documents)
+        self.assertAlmostEqual(float(cosines[0]), 1, places=5)
+        with self.assertRaisesRegex(ballast.Error, "trained neither for scores nor for vectors"):
+            self.llama.rerank("a tin", documents)
 
     def test_a_greedy_generation_chooses_the_largest_logits(self):
         generation = self.llama.generate(PROMPT, max_tokens=6, kv="f32", ignore_eos=True, logprobs=2)
