@@ -363,7 +363,7 @@ void Model::check_cache_options(const CacheOptions& options) const {
   if (options.window > 0 && !spec().causal)
     throw Error(context, "is an encoder: every token sees all, no window moves");
   const AttentionSpec* attention = spec().first_attention();
-  if (options.type == CacheOptions::Type::kInt8 && attention != nullptr && attention->relative_bias) {
+  if (options.type == CacheOptions::Type::kInt8 && attention != nullptr && attention->biases_scores()) {
     throw Error(context, "biases scores by distance, which caches in INT8 do not: choose f16 or f32");
   }
   if (options.window > 0 && spec().learned_positions) {

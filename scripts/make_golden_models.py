@@ -208,6 +208,10 @@ CLASSIFIERS = {
         ENCODER, num_hidden_layers=1, num_labels=2, num_key_value_heads=1, pad_token_id=0)),
     "qwen2_texts": ("Qwen2", "ForSequenceClassification", dict(
         ENCODER, num_hidden_layers=1, num_labels=2, num_key_value_heads=1, pad_token_id=0)),
+    "deberta_tokens": ("DebertaV2", "ForTokenClassification", dict(
+        ENCODER, num_hidden_layers=2, num_labels=3, relative_attention=True, position_buckets=4,
+        max_relative_positions=10, norm_rel_ebd="layer_norm", share_att_key=True, pos_att_type="p2c|c2p",
+        position_biased_input=False)),
 }
 MODEL_TYPES = {"mimo": ("mimo", "MiMoForCausalLM")}  # of families that transformers does not have, and that are like another one
 CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not that of the whole model

@@ -99,6 +99,38 @@ struct RelativeBiasSpec {
   bool operator==(const RelativeBiasSpec&) const = default;
 };
 
+/// Disentangled attention (DeBERTa, arXiv:2006.03654): rows of a table by the distance of query and key are projected
+/// like keys and like queries. The scores of queries with projected keys, and of keys with projected queries, are added
+/// before the scale. Short distances have a row each, longer ones share rows that widen by the logarithm.
+struct DisentangledSpec {
+  std::size_t span = 0;              ///< rows of the table on either side
+  std::size_t reach = 0;             ///< the distance of the last row; 0: every distance has its row
+  bool keys_by_distance = false;     ///< queries meet projected keys: c2p in the paper
+  bool queries_by_distance = false;  ///< keys meet projected queries: p2c
+  bool norm = false;                 ///< the rows pass a LayerNorm
+  double epsilon = 1e-7;             ///< of that norm
+
+  std::size_t rows() const { return 2 * span; }
+
+  /// Returns the row for a query `distance` positions after its key, or before it if that is negative.
+  std::size_t row(std::int64_t distance) const {
+    const auto exact = static_cast<std::int64_t>(span / 2);
+    const std::int64_t magnitude = distance < 0 ? -distance : distance;
+    std::int64_t bucket = distance;
+    if (reach > 0 && magnitude > exact) {
+      // In F32, as the models were trained: a distance at a border must not change its row.
+      const float ratio = std::log(static_cast<float>(magnitude) / static_cast<float>(exact)) /
+                          std::log(static_cast<float>(static_cast<double>(reach - 1) / static_cast<double>(exact)));
+      const auto further = static_cast<std::int64_t>(std::ceil(ratio * static_cast<float>(exact - 1)));
+      bucket = distance < 0 ? -(further + exact) : further + exact;
+    }
+    const auto most = static_cast<std::int64_t>(rows()) - 1;
+    return static_cast<std::size_t>(std::clamp(bucket + static_cast<std::int64_t>(span), std::int64_t{0}, most));
+  }
+
+  bool operator==(const DisentangledSpec&) const = default;
+};
+
 /// A norm of queries and keys, without bias.
 struct HeadNormSpec {
   enum class Kind {
@@ -132,9 +164,13 @@ struct AttentionSpec {
   double score_cap = 0.0;        ///< a scaled score x becomes cap tanh(x / cap); 0: no cap
   bool sink_logits = false;      ///< each head has an additional score in the softmax, whose weight has no value
   std::optional<RelativeBiasSpec> relative_bias{};
+  std::optional<DisentangledSpec> disentangled{};
   bool shares_keys = false;  ///< later layers read this layer's keys and values, too
   std::optional<std::size_t>
       keys_of{};  ///< the earlier layer whose keys and values it reads; it then has none of its own
+
+  /// Returns whether positions of query and key add to their score, which keys in INT8 do not support.
+  bool biases_scores() const { return relative_bias || disentangled; }
 
   /// Returns the number of outputs of the output gate's projection.
   std::size_t gate_size() const { return head_gates ? heads : heads * value_size; }

@@ -115,7 +115,8 @@ void attend_range(const AttentionShape& shape, const AttentionTask& task, bool s
   const KeyBias& bias = kv.key_bias;
   const KeyRotation* rotation = int8 && bias.values != nullptr ? bias.rotation : nullptr;
   const float limit = score_limit(shape);
-  assert(shape.distance_bias.values == nullptr || (!int8 && !kv.layout->values_in_keys()));
+  assert((shape.distance_bias.values == nullptr && task.sequence().score_bias == nullptr) ||
+         (!int8 && !kv.layout->values_in_keys()));
   clear_rows(all.rows, task.kv_heads * rows);
   for (std::size_t key = range.begin, end = 0; key < range.end; key = end) {
     AttentionBlock block(kv, key, range.end);
@@ -138,9 +139,11 @@ void attend_range(const AttentionShape& shape, const AttentionTask& task, bool s
         attend_latent_block(block, next_page, limit, rows, visible, scratch);
       } else {
         const auto add_bias = [&](std::size_t row, float* scores) HWY_ATTR {
+          const AttentionQuery& query = task.queries[row / group];
+          const std::size_t query_head = block.head * group + row % group;
+          if (query.sequence->score_bias != nullptr) add_score_bias(query, query_head, positions, scores);
           if (shape.distance_bias.values == nullptr) return;
-          add_distance_bias(shape.distance_bias, block.head * group + row % group, task.queries[row / group].position(),
-                            positions, scores);
+          add_distance_bias(shape.distance_bias, query_head, query.position(), positions, scores);
         };
         attend_float_block(block, limit, rows, visible, add_bias, scratch);
       }

@@ -47,6 +47,10 @@ struct AttentionSequence {
   float* out = nullptr;    ///< [queries][heads * output_size()], dense
   std::size_t window = 0;  ///< 0: none
   std::size_t sinks = 0;   ///< no effect without a window
+  /// Null, or [heads][queries][kv.length]: added to the scaled scores, before the cap. The values of a head are
+  /// `score_bias_stride` floats after those of the head before. Not for INT8 caches, nor for keys that contain values.
+  const float* score_bias = nullptr;
+  std::size_t score_bias_stride = 0;
   /// Null, or [heads]: receives the sum over queries of the softmax weight on position 0.
   double* first_token_share = nullptr;
   /// The queries for the sinks, with the layout of q; null: q. In a rolling cache the keys are rotated at their own

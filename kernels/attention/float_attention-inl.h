@@ -74,6 +74,18 @@ HWY_INLINE void add_distance_bias(const DistanceBias& bias, std::size_t head, st
   add_same(keys.end - near.end, values[bias.size() - 1]);
 }
 
+/// Adds a head's biases of a query, in natural units, to its scores with keys at `keys`.
+HWY_INLINE void add_score_bias(const AttentionQuery& query, std::size_t head, const PositionRange& keys,
+                               float* scores) {
+  const FloatTag df;
+  const auto unit = hn::Set(df, std::numbers::log2e_v<float>);
+  const AttentionSequence& sequence = *query.sequence;
+  const float* own =
+      sequence.score_bias + head * sequence.score_bias_stride + query.index * sequence.kv.length + keys.begin;
+  for_vectors(keys.size(),
+              [&](auto load, auto store) HWY_ATTR { store(hn::MulAdd(load(own), unit, load(scores)), scores); });
+}
+
 /// Returns the factor on a row's previous sums and total when its maximum rises.
 HWY_INLINE float raise_maximum(float new_maximum, float& maximum) {
   constexpr float kToZero = -150;  // 2^x is 0 from here on; std::exp2 would be slow

@@ -164,6 +164,9 @@ void attention(const AttentionShape& shape, const AttentionSequence& sequence) {
           weights[j] +=
               bias.values[static_cast<std::ptrdiff_t>(h * bias.size()) + reach + std::clamp(distance, -reach, reach)];
         }
+        if (sequence.score_bias != nullptr) {
+          weights[j] += sequence.score_bias[h * sequence.score_bias_stride + i * kv.length + j];
+        }
         if (shape.score_cap > 0) weights[j] = shape.score_cap * std::tanh(weights[j] / shape.score_cap);
       }
       const double maximum = *std::max_element(weights.begin(), weights.end());

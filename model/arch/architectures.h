@@ -101,6 +101,7 @@
   ADD(kGte)                        \
   ADD(kJinaEmbeddingsV3)           \
   ADD(kElectra)                    \
+  ADD(kDebertaV2)                  \
   ADD(kEuroBert)
 
 namespace ballast::model {

@@ -42,8 +42,11 @@ enum class Role : std::uint16_t {
   kQueryNorm,
   kKeyNorm,
   kOutputGate,
-  kSinkLogits,    ///< a vector, one score per head
-  kRelativeBias,  ///< a vector, [buckets][heads]
+  kSinkLogits,        ///< a vector, one score per head
+  kRelativeBias,      ///< a vector, [buckets][heads]
+  kDistanceRows,      ///< a vector, [DisentangledSpec::rows()][hidden], one for all layers
+  kDistanceRowsGain,  ///< vectors of their norm
+  kDistanceRowsBias,
   kAttentionOutput,
   kDeltaQuery,
   kDeltaKey,

@@ -68,6 +68,7 @@ struct BlockActivations {
   using Buffer = kernels::AlignedArray<float>;
   Buffer attention_input, query_key_value, attention_output, output_gate;
   Buffer query_latent, key_value_latent, key_position, head_queries, head_values, sink_queries;
+  Buffer query_distances, key_distances, distance_scores;
   Buffer mlp_input, mlp_hidden, mlp_up;
   Buffer returned;  ///< the output of mixer or MLP, if it is not added directly
   Buffer token_stream, token_hidden;

@@ -29,6 +29,7 @@ class Attention final : public HeadAttention {
     if (spec.keys_of) return;
     key_ = parts.linear({Role::kKey});
     if (!spec.values_are_keys) value_ = parts.linear({Role::kValue});
+    if (spec.disentangled) set_distance_scores(spec, parts, query_, *key_);
   }
 
   void for_each_linear(const std::function<void(const Linear&, Role)>& visit) const override {
@@ -72,7 +73,7 @@ CacheShape shape_of_cache(const LayerSpec& layer) {
   return layer.attention()->keys_of ? CacheShape{} : shape_of_heads(layer);
 }
 
-constexpr std::array<RoleRow, 9> kRoles{{
+constexpr std::array<RoleRow, 12> kRoles{{
     {.role = Role::kQuery,
      .shape =
          [](const ModelSpec& spec, const LayerSpec& layer) {
@@ -103,6 +104,9 @@ constexpr std::array<RoleRow, 9> kRoles{{
     kKeyNormRow,
     kSinkLogitsRow,
     kRelativeBiasRow,
+    kDistanceRowsRow,
+    distance_norm_row(Role::kDistanceRowsGain),
+    distance_norm_row(Role::kDistanceRowsBias),
     kAttentionOutputRow,
 }};
 

@@ -156,6 +156,19 @@ HeadAttention::HeadAttention(const AttentionSpec& spec, const BlockParts& parts)
   output_ = parts.linear({Role::kAttentionOutput});
 }
 
+void HeadAttention::set_distance_scores(const AttentionSpec& spec, const BlockParts& parts, const Linear& query,
+                                        const Linear& key) {
+  std::vector<float> rows = parts.vector(Role::kDistanceRows);
+  if (spec.disentangled->norm) {
+    const Norm norm = {.kind = NormSpec::Kind::kLayer,
+                       .epsilon = static_cast<float>(spec.disentangled->epsilon),
+                       .gain = parts.vector(Role::kDistanceRowsGain),
+                       .bias = parts.vector(Role::kDistanceRowsBias)};
+    norm.apply(rows.data(), spec.disentangled->rows(), rows.data());
+  }
+  distance_scores_.emplace(spec, rows, query, key);
+}
+
 void HeadAttention::for_each_linear(const std::function<void(const Linear&, Role)>& visit) const {
   if (output_gate_) visit(*output_gate_, Role::kOutputGate);
   visit(output_, Role::kAttentionOutput);
@@ -249,6 +262,11 @@ std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) 
   std::vector<kernels::AttentionSequence>& sequences = a.attention_sequences;
   sequences.clear();
   const kernels::KeyBias bias = key_bias(pass);
+  const float* score_bias = nullptr;
+  if (distance_scores_) {
+    const float* rows = a.query_key_value.data();
+    score_bias = distance_scores_->compute({rows, rows + layout.keys, layout.size}, pass.batch, a);
+  }
   std::size_t written = 0;
   for (std::size_t i = 0; i < pass.batch.size(); ++i) {
     const BatchSequence& sequence = pass.batch[i];
@@ -265,6 +283,11 @@ std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) 
     entry.out = a.attention_output.data() + written * layout.heads * layout.cache.value_size;
     entry.window = narrower_window(spec.window, cache.window());
     entry.sinks = cache.sinks();
+    if (score_bias != nullptr) {
+      entry.score_bias = score_bias + left_out * sequence.tokens;
+      entry.score_bias_stride = sequence.tokens * sequence.tokens;
+      score_bias += layout.heads * sequence.tokens * sequence.tokens;
+    }
     if (pass.options.first_token_share) {
       entry.first_token_share = a.first_token_share.data() + sequences.size() * spec.heads;
     }

@@ -12,6 +12,7 @@
 #include "model/block/block_pass.h"
 #include "model/block/weights.h"
 #include "model/cache/key_value_cache.h"
+#include "model/mixer/distance_scores.h"
 #include "model/mixer/mixer_kind.h"
 
 namespace ballast::model {
@@ -65,6 +66,9 @@ class HeadAttention : public Mixer {
   /// Adds the output gate, if there is one, as the last linear that reads the block's input.
   void add_output_gate(LinearOutputs& outputs, BlockActivations& activations) const;
 
+  /// Sets the scores by distance of a DisentangledSpec from the linears that project its rows.
+  void set_distance_scores(const AttentionSpec& spec, const BlockParts& parts, const Linear& query, const Linear& key);
+
   bool has_head_norms() const { return !query_norm_.gain.empty(); }
 
  private:
@@ -77,6 +81,7 @@ class HeadAttention : public Mixer {
   std::vector<float> sink_logits_;    ///< empty: none
   std::vector<float> distance_bias_;  ///< as in kernels::DistanceBias; empty: none
   std::size_t bias_reach_ = 0;
+  std::optional<DistanceScores> distance_scores_;
   std::optional<Linear> output_gate_;
   Linear output_;
 };

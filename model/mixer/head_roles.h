@@ -109,6 +109,36 @@ inline constexpr RoleRow kRelativeBiasRow = {
                        static_cast<std::int64_t>(layer.attention()->heads)};
         }};
 
+inline bool has_distance_rows(const ModelSpec& /*spec*/, const LayerSpec& layer) {
+  return layer.attention()->disentangled.has_value();
+}
+inline bool has_distance_norm(const ModelSpec& /*spec*/, const LayerSpec& layer) {
+  return layer.attention()->disentangled && layer.attention()->disentangled->norm;
+}
+
+inline constexpr RoleRow kDistanceRowsRow = {
+    .role = Role::kDistanceRows,
+    .kind = RoleRow::Kind::kVector,
+    .shape =
+        [](const ModelSpec& spec, const LayerSpec& layer) {
+          return MatrixShape{1, layer.attention()->disentangled->rows() * spec.hidden_size};
+        },
+    .present = has_distance_rows,
+    .stored_shape =
+        [](const ModelSpec& spec, const LayerSpec& layer) {
+          return Shape{static_cast<std::int64_t>(layer.attention()->disentangled->rows()),
+                       static_cast<std::int64_t>(spec.hidden_size)};
+        },
+    .shared_by_layers = true};
+
+constexpr RoleRow distance_norm_row(Role role) {
+  return {.role = role,
+          .kind = RoleRow::Kind::kVector,
+          .shape = [](const ModelSpec& spec, const LayerSpec&) { return MatrixShape{1, spec.hidden_size}; },
+          .present = has_distance_norm,
+          .shared_by_layers = true};
+}
+
 inline constexpr RoleRow kAttentionOutputRow = {
     .role = Role::kAttentionOutput,
     .shape =

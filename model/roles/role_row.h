@@ -75,11 +75,12 @@ struct RoleRow {
   /// stream's layout (BlockLayout) decides.
   FoldLegality (*read_by_linears_only)(const ModelSpec&, const LayerSpec&) = nullptr;
 
-  bool needs_float32 = false;    ///< true if it chooses experts or changes a memory; a quantized model keeps it in F32
-  bool keeps_16_bits = false;    ///< true for a classifier and for TokenInputSpec's linears: kept in 16-bit floats
-  bool writes_stream = false;    ///< its outputs are added to the residual stream
-  bool copied_by_mixer = false;  ///< its mixer multiplies with a copy in its own format
-  bool after_mixing = false;     ///< reads only its token's own row, and no other token reads its result in the layer
+  bool needs_float32 = false;     ///< true if it chooses experts or changes a memory; a quantized model keeps it in F32
+  bool keeps_16_bits = false;     ///< true for a classifier and for TokenInputSpec's linears: kept in 16-bit floats
+  bool shared_by_layers = false;  ///< a vector that all layers read from one tensor
+  bool writes_stream = false;     ///< its outputs are added to the residual stream
+  bool copied_by_mixer = false;   ///< its mixer multiplies with a copy in its own format
+  bool after_mixing = false;      ///< reads only its token's own row, and no other token reads its result in the layer
 
   /// Returns why its bias is kept, for users; null if the reason is that it is added to the residual stream.
   const char* (*why_bias_stays)(const LayerSpec&) = nullptr;

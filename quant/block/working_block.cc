@@ -211,6 +211,7 @@ void WorkingBlockLoader::add_vector(WorkingBlock& block, Role role, std::size_t 
   WorkingVector& vector = block.vectors.emplace_back();
   vector.role = role;
   vector.name = source_.name(role, layer);
+  vector.is_written = layer == 0 || !model::role_row(role).shared_by_layers;
   vector.bytes_before = source_.stored_bytes(role, layer);
   if (values) {
     vector.values = source_.vector(role, layer);

@@ -94,6 +94,7 @@ struct WorkingVector {
   std::string name;  ///< of the tensor
   std::vector<float> values;
   std::uint64_t bytes_before = 0;
+  bool is_written = true;  ///< false in later layers that share it
 };
 
 /// Returns whether a role is a matrix of a routed expert.

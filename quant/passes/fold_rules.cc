@@ -96,6 +96,7 @@ KeyBiasRuling key_bias_drop(const LayerSpec& layer) {
   const AttentionSpec* attention = layer.attention();
   if (attention == nullptr) return {kNone, "the layer has no keys"};
   if (attention->query_key_norm) return {kNone, "the key norm stands between it and the score"};
+  if (attention->disentangled) return {kNone, "the projected distances of queries multiply it"};
   if (attention->score_cap > 0) return {kNone, "the score's cap stands between it and the softmax"};
   if (attention->sink_logits) return {kNone, "it shifts the scores against the head's own logit"};
   if (layer.latent() != nullptr || !attention->rope) {

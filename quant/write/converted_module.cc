@@ -51,7 +51,9 @@ std::vector<ModulePlan> plan_modules(const WorkingBlock& block, bool norm_bias) 
   std::vector<ModulePlan> modules;
   for (const WorkingNorm& norm : block.norms) modules.push_back(plan_norm(norm, block.layer.value_or(0), norm_bias));
   for (const WorkingLinear& linear : block.linears) modules.push_back(plan_linear(linear, block.layer.value_or(0)));
-  for (const WorkingVector& vector : block.vectors) modules.push_back(plan_vector(vector, block.layer.value_or(0)));
+  for (const WorkingVector& vector : block.vectors) {
+    if (vector.is_written) modules.push_back(plan_vector(vector, block.layer.value_or(0)));
+  }
   return modules;
 }
 
@@ -70,7 +72,9 @@ std::vector<ConvertedModule> take_modules(WorkingBlock block, bool norm_bias) {
     next->bias = std::move(linear.bias);
     ++next;
   }
-  for (WorkingVector& vector : block.vectors) (next++)->values = std::move(vector.values);
+  for (WorkingVector& vector : block.vectors) {
+    if (vector.is_written) (next++)->values = std::move(vector.values);
+  }
   return modules;
 }
 

@@ -33,6 +33,7 @@ struct AttentionCase {
   float score_cap = 0.0F;
   bool sink_logits = false;
   std::size_t bias_reach = 0;   ///< not 0: scores have biases by distance
+  bool score_bias = false;      ///< each score has a bias
   float key_bias = 0.0F;        ///< INT8: spread of a bias that keys lack; each head's last channel is not rotated
   bool values_in_keys = false;  ///< values are the first channels of the keys
   float others_times = 1.0F;    ///< with values_in_keys: factor on the other channels of the keys
@@ -42,8 +43,9 @@ inline std::ostream& operator<<(std::ostream& out, const AttentionCase& c) {
   return out << c.heads << '/' << c.kv_heads << " heads of " << c.head_size << '/' << c.value_size << ", " << c.queries
              << " queries of " << c.length << ", type " << static_cast<int>(c.type) << ", window " << c.window << '+'
              << c.sinks << ", ring " << c.ring << ", F16 every " << c.fp16_every << ", bias " << c.key_bias << ", cap "
-             << c.score_cap << (c.sink_logits ? ", sink logits" : "") << ", biases to " << c.bias_reach << ", spread "
-             << c.spread << (c.values_in_keys ? ", values in keys" : "");
+             << c.score_cap << (c.sink_logits ? ", sink logits" : "") << ", biases to " << c.bias_reach
+             << (c.score_bias ? ", score biases" : "") << ", spread " << c.spread
+             << (c.values_in_keys ? ", values in keys" : "");
 }
 
 struct AttentionResult {
@@ -165,7 +167,7 @@ struct AttentionData {
   AttentionCase c;
   AttentionShape shape;
   std::size_t q_stride;
-  std::vector<float> q, sink_q, bias, sink_logits, distance_bias;
+  std::vector<float> q, sink_q, bias, sink_logits, distance_bias, score_bias;
   KeyRotation rotation;
   CacheCase cache;
 
@@ -184,15 +186,22 @@ struct AttentionData {
         bias(random_floats(c.kv_heads * c.head_size, seed + 4, c.key_bias)),
         sink_logits(random_floats(c.heads, 5, 2.0F)),
         distance_bias(random_floats(c.heads * (2 * c.bias_reach + 1), 6, 2.0F)),
+        score_bias(random_floats(c.score_bias ? c.heads * score_bias_stride() : 0, 7, 2.0F)),
         rotation(frequencies((c.head_size - 1) / 2), 1.25, (c.head_size - 1) % 2),
         cache(c, shape.output_size(), seed + 1) {
     if (c.sink_logits) shape.sink_logits = sink_logits.data();
     if (c.bias_reach != 0) shape.distance_bias = {.values = distance_bias.data(), .reach = c.bias_reach};
   }
 
+  std::size_t score_bias_stride() const { return c.queries * c.length + 3; }
+
   AttentionSequence sequence(AttentionResult& result) const {
     result.share.assign(c.heads, -1.0);
     AttentionSequence all = piece(0, c.queries, result.out);
+    if (c.score_bias) {
+      all.score_bias = score_bias.data();
+      all.score_bias_stride = score_bias_stride();
+    }
     all.first_token_share = result.share.data();
     return all;
   }

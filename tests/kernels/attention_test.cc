@@ -362,6 +362,25 @@ TEST_CASE("biases by distance are added to scores on every target, for every sha
   }
 }
 
+TEST_CASE("a bias of each score is added on every target, for every shape") {
+  for (const CacheType type : {CacheType::kF32, CacheType::kF16}) {
+    for (AttentionCase c : kCases) {
+      c.type = type;
+      c.score_bias = true;
+      c.causal = false;
+      check_attention(c);
+    }
+    check_attention({.heads = 4,
+                     .kv_heads = 2,
+                     .head_size = 24,
+                     .queries = 300,
+                     .length = 700,
+                     .type = type,
+                     .score_cap = 3.0F,
+                     .score_bias = true});
+  }
+}
+
 TEST_CASE("a head whose sink logit is far above all scores returns almost zero") {
   AttentionData data({.heads = 2, .kv_heads = 1, .head_size = 8, .queries = 3, .length = 10}, 3);
   const std::vector<float> logits = {1e4F, -1e4F};

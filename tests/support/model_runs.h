@@ -92,7 +92,7 @@ inline std::vector<std::string> golden_names() {
 
 /// Golden classifiers, which are beside the golden models.
 inline std::vector<std::string> classifier_names() {
-  return {"bert_texts", "roberta_tokens", "modernbert_texts", "eurobert_texts", "qwen2_texts"};
+  return {"bert_texts", "roberta_tokens", "modernbert_texts", "deberta_tokens", "eurobert_texts", "qwen2_texts"};
 }
 
 inline std::filesystem::path golden_classifier(const std::string& name) {

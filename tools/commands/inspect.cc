@@ -99,6 +99,7 @@ std::string attention_line(const ModelSpec& spec) {
   }
   if (attention->score_cap > 0) line += ", scores capped at " + report::number(attention->score_cap);
   if (attention->relative_bias) line += ", scores biased by distance";
+  if (attention->disentangled) line += ", disentangled scores of distances";
   if (attention->sink_logits) line += ", a logit of each head's own in the softmax";
   if (attention->query_key_norm && attention->query_key_norm->after_rotation) line += " after rotation";
   if (attention->query_growth) {

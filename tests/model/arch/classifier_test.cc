@@ -1,9 +1,12 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "described.h"
+#include "layers.h"
 
 namespace ballast::model::classifier_test {
 
@@ -94,6 +97,51 @@ TEST_CASE("ModernBERT's and EuroBERT's classifiers pool as their configuration s
   classifier = *described(with_field(euro, "classifier_pooling", "bos")).classifier;
   CHECK_FALSE(classifier.pools_scores);
   CHECK(classifier.pooling == Pooling::kFirst);
+}
+
+TEST_CASE("DeBERTa's scores have as many parts as its kinds of attention by position") {
+  json config = of_family("deberta-v2", "DebertaV2ForTokenClassification");
+  CHECK_FALSE(test::attention_of(described(config)).disentangled);
+  CHECK(described(config).learned_positions);
+  CHECK(described(config).token_types == 0);
+  config["relative_attention"] = true;
+  config["position_biased_input"] = false;
+  config["position_buckets"] = 256;
+  config["max_relative_positions"] = -1;
+  config["norm_rel_ebd"] = "layer_norm";
+  config["share_att_key"] = true;
+  config["pos_att_type"] = "p2c|c2p";
+  const ModelSpec spec = described(config);
+  CHECK_FALSE(spec.learned_positions);
+  const AttentionSpec& attention = test::attention_of(spec);
+  REQUIRE(attention.disentangled);
+  CHECK(
+      *attention.disentangled ==
+      DisentangledSpec{.span = 256, .reach = 512, .keys_by_distance = true, .queries_by_distance = true, .norm = true});
+  CHECK(attention.scale == doctest::Approx(1 / std::sqrt(8.0 * 3)));
+  config["pos_att_type"] = {"c2p"};
+  CHECK_FALSE(test::attention_of(described(config)).disentangled->queries_by_distance);
+  CHECK(refusal_of_field(config, "pos_att_type", "c2p|p2p") ==
+        "config.json: pos_att_type: 'p2p' is not supported; supported: c2p, p2c");
+  CHECK(refusal_of_field(config, "share_att_key", false) == "config.json: share_att_key: false is not supported");
+  CHECK(refusal_of_field(config, "conv_kernel_size", 3) ==
+        "config.json: conv_kernel_size: a convolution is not supported");
+}
+
+TEST_CASE("distances near a query have rows of their own, and far ones share the last") {
+  const DisentangledSpec all = {.span = 4};
+  for (std::int64_t distance = -4; distance < 4; ++distance) {
+    CHECK(all.row(distance) == static_cast<std::size_t>(distance + 4));
+  }
+  CHECK(all.row(9) == 7);
+  CHECK(all.row(-9) == 0);
+  // Of transformers' make_log_bucket_position with 8 buckets and 20 positions.
+  const DisentangledSpec shared = {.span = 8, .reach = 20};
+  const std::vector<std::size_t> rows = {8, 9, 10, 11, 12, 13, 13, 14, 14, 14, 14};
+  for (std::size_t distance = 0; distance < rows.size(); ++distance) {
+    CAPTURE(distance);
+    CHECK(shared.row(static_cast<std::int64_t>(distance)) == rows[distance]);
+  }
 }
 
 TEST_CASE("other classes of encoders are refused") {
