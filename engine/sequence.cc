@@ -4,9 +4,6 @@
 
 namespace ballast::engine {
 
-Sequence::Sequence(const model::Model& model, const CacheOptions& options, std::size_t capacity)
-    : options_(options), state_(model.make_state(options, capacity)) {}
-
 namespace {
 
 /// Adds one value for each of `count` tokens, `before` of which there are already. `values` and `all` are empty if all
@@ -21,6 +18,9 @@ void append_values(std::span<const Value> values, Value usual, std::size_t befor
 }
 
 }  // namespace
+
+Sequence::Sequence(const model::Model& model, const CacheOptions& options, std::size_t capacity)
+    : options_(options), state_(model.make_state(options, capacity)) {}
 
 void Sequence::append(const model::TokenSpan& tokens) {
   const std::size_t before = ids_.size();

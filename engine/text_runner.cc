@@ -91,7 +91,7 @@ EncodedText encode_chat(const text::Tokenizer& tokenizer, const TokenScoreSpec& 
   messages.push_back({.role = "document", .content = pair.second});
   for (const ChatMessage& message : messages) conversation.messages.push_back(text::chat_message_json(message));
   const text::ChatPrompt prompt = text::apply_chat_template(tokenizer, conversation);
-  EncodedText encoded{.ids = text::encode(tokenizer, prompt), .types = {}};
+  EncodedText encoded{.ids = text::encode(tokenizer, prompt, most), .types = {}};
   encoded.cut = encoded.ids.size() > most;
   if (!encoded.cut) return encoded;
   const std::size_t end = prompt.from_user.empty() ? std::string::npos : prompt.from_user.back().end;
@@ -125,8 +125,11 @@ EncodedText encode_pair(const ModelSpec& spec, const text::Tokenizer& tokenizer,
   const std::vector<text::PairPart>& parts = tokenizer.pair_parts();
   const auto special = std::ranges::count(parts, text::PairPart::Kind::kToken, &text::PairPart::kind);
   const std::size_t room = room_for_texts(static_cast<std::size_t>(special), most);
-  std::vector<int> first = tokenizer.encode(pair.first);
-  std::vector<int> second = tokenizer.encode(pair.second);
+  // Of much longer texts only the beginning is read.
+  constexpr std::size_t kRead = 16;
+  const std::size_t limit = most < text::Tokenizer::kNoLimit / kRead ? kRead * most : text::Tokenizer::kNoLimit;
+  std::vector<int> first = tokenizer.encode(pair.first, {}, limit);
+  std::vector<int> second = tokenizer.encode(pair.second, {}, limit);
   EncodedText encoded{.ids = {}, .types = {}};
   if (first.size() + second.size() > room) {
     std::vector<int>& shorter = first.size() <= second.size() ? first : second;

@@ -1,6 +1,7 @@
 #include "model/mixer/head_attention.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "kernels/activation.h"
 #include "kernels/attention/attention.h"
@@ -284,6 +285,7 @@ std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) 
     entry.window = narrower_window(spec.window, cache.window());
     entry.sinks = cache.sinks();
     if (score_bias != nullptr) {
+      assert(entry.kv.length == sequence.tokens);  // an encoder's sequences run whole
       entry.score_bias = score_bias + left_out * sequence.tokens;
       entry.score_bias_stride = sequence.tokens * sequence.tokens;
       score_bias += layout.heads * sequence.tokens * sequence.tokens;

@@ -247,10 +247,16 @@ std::string read_template_arguments(const std::filesystem::path& directory) {
   const ConfigFile file(path);
   if (!file.reader().has("processing_kwargs")) return {};
   const files::JsonReader all = file.reader().object("processing_kwargs");
-  return all.has("chat_template") ? all.object("chat_template").json().dump() : std::string();
+  if (!all.has("chat_template")) return {};
+  check_template_arguments(all.object("chat_template"));
+  return all.object("chat_template").json().dump();
 }
 
 }  // namespace
+
+void check_template_arguments(const files::JsonReader& arguments) {
+  arguments.flag("add_generation_prompt", false);
+}
 
 std::optional<ClassifierSpec> read_token_classifier(const std::filesystem::path& directory, const ModelSpec& spec) {
   const std::optional<std::filesystem::path> folder = find_logit_score(directory);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ballast/spec.h"
+#include "files/json_reader.h"
 #include "model/block/weights.h"
 
 namespace ballast::model {
@@ -22,6 +23,9 @@ std::optional<ClassifierSpec::Function> read_cross_encoder_function(const std::f
 /// Reads a reranker that is a decoder: modules.json in `directory` names LogitScore. Nullopt: it does not. Throws Error
 /// for a token that is not in the vocabulary, and if the configuration gives templates what is not supported.
 std::optional<ClassifierSpec> read_token_classifier(const std::filesystem::path& directory, const ModelSpec& spec);
+
+/// Throws Error for arguments of a chat template (TokenScoreSpec::template_arguments) that have wrong types.
+void check_template_arguments(const files::JsonReader& arguments);
 
 /// Returns the files that define the modules of a model with dense modules, relative to its directory; empty for a
 /// model without dense modules.

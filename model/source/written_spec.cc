@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "files/format_version.h"
+#include "model/source/sentence_modules.h"
 
 namespace ballast::model {
 
@@ -53,6 +54,17 @@ using Function = ClassifierSpec::Function;
 constexpr std::array<std::pair<const char*, Function>, 3> kWrittenFunctions{
     {{"none", Function::kNone}, {"sigmoid", Function::kSigmoid}, {"softmax", Function::kSoftmax}}};
 
+/// Reads a JSON object that is written as text.
+std::string read_template_arguments_text(const files::JsonReader& config) {
+  constexpr const char* kField = "template_arguments";
+  const std::string text = config.text(kField, "");
+  if (text.empty()) return text;
+  const nlohmann::json arguments = nlohmann::json::parse(text, nullptr, false);
+  if (!arguments.is_object()) config.fail(kField, "is no JSON object");
+  check_template_arguments({arguments, config.context() + ": " + kField});
+  return text;
+}
+
 /// Reads what files beside the original's config.json say about the classifier.
 void read_classifier(const files::JsonReader& config, ModelSpec& spec) {
   if (config.has("token")) {
@@ -60,7 +72,7 @@ void read_classifier(const files::JsonReader& config, ModelSpec& spec) {
     TokenScoreSpec score{.token = config.at("token").integer<int>(0, most)};
     if (config.has("other_token")) score.other_token = config.at("other_token").integer<int>(0, most);
     score.instruction = config.text("instruction", "");
-    score.template_arguments = config.text("template_arguments", "");
+    score.template_arguments = read_template_arguments_text(config);
     spec.classifier = ClassifierSpec{.labels = {"LABEL_0"}, .pooling = Pooling::kLast, .token_score = std::move(score)};
   }
   if (!spec.classifier) config.fail("function", "config.json names no class with a classifier");

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the sentences per second of a BERT encoder with mean pooling in ballast, onnxruntime and OpenVINO, in INT8.
+"""Measures the sentences per second of a BERT or MPNet encoder with mean pooling in ballast, onnxruntime and OpenVINO, in INT8.
 
     scripts/peers/encoder.py --ballast build/release/ballast --original all-MiniLM-L6-v2 --model minilm-w8a8 \\
         --text sentences.txt --calibration-text calibration.txt --work /tmp/peers
@@ -34,10 +34,13 @@ def export(original, path):
         def forward(self, input_ids, attention_mask):
             hidden = self.model.embeddings(input_ids=input_ids)
             mask = (1.0 - attention_mask[:, None, None, :].float()) * -10000.0
-            for layer in self.model.encoder.layer:
-                hidden = layer(hidden, mask)
-                if isinstance(hidden, tuple):
-                    hidden = hidden[0]
+            if self.model.config.model_type == "mpnet":  # its layers share biases by distance
+                hidden = self.model.encoder(hidden, mask)[0]
+            else:
+                for layer in self.model.encoder.layer:
+                    hidden = layer(hidden, mask)
+                    if isinstance(hidden, tuple):
+                        hidden = hidden[0]
             weights = attention_mask.unsqueeze(-1).float()
             vectors = (hidden * weights).sum(1) / weights.sum(1)
             return vectors / vectors.norm(dim=1, keepdim=True)

@@ -68,6 +68,46 @@ TEST_CASE("files that lack a newer flag get the family's value") {
   CHECK(!read_into(family, without).biases.head_transform);
 }
 
+TEST_CASE("a classifier's function and prompts of vectors are written and read back") {
+  ModelSpec family;
+  family.classifier = ClassifierSpec{.labels = {"a"}};
+  ModelSpec original = family;
+  original.classifier->function = ClassifierSpec::Function::kSoftmax;
+  original.text_vectors = TextVectorSpec{.prompts = {{"passage", "p: "}, {"query", "q: "}}, .default_prompt = "query"};
+  const ModelSpec read = read_into(family, json::parse(written_spec(original).dump()));
+  CHECK(read.classifier == original.classifier);
+  CHECK(read.text_vectors == original.text_vectors);
+  CHECK(read_into(family, written_spec(ModelSpec{})).classifier == family.classifier);
+  CHECK(refusal("classifier", {{"function", "none"}}) ==
+        "config.json: ballast: classifier.function: config.json names no class with a classifier");
+}
+
+TEST_CASE("the tokens of a decoder's score are written and read back") {
+  ModelSpec family;
+  family.vocab_size = 10;
+  ModelSpec original = family;
+  original.classifier =
+      ClassifierSpec{.labels = {"LABEL_0"},
+                     .pooling = Pooling::kLast,
+                     .function = ClassifierSpec::Function::kSigmoid,
+                     .token_score = TokenScoreSpec{
+                         .token = 9, .other_token = 2, .instruction = "judge", .template_arguments = R"({"a":1})"}};
+  const json written = json::parse(written_spec(original).dump());
+  CHECK(read_into(family, written).classifier == original.classifier);
+  const auto refused = [&](const char* field, const json& value) {
+    json changed = written;
+    changed["classifier"][field] = value;
+    return error_message([&] { read_into(family, changed); });
+  };
+  CHECK(refused("token", 10) == test::Contains("ballast: classifier.token: "));
+  CHECK(refused("function", "relu") ==
+        "config.json: ballast: classifier.function: must be 'none', 'sigmoid' or 'softmax'");
+  CHECK(refused("template_arguments", "[1]") ==
+        "config.json: ballast: classifier.template_arguments: is no JSON object");
+  CHECK(refused("template_arguments", R"({"add_generation_prompt": 3})") ==
+        test::Contains("template_arguments: add_generation_prompt"));
+}
+
 TEST_CASE("in files without its flag, the output gate has a bias if the queries have one") {
   ModelSpec family;
   family.layers = {{.mixer = AttentionSpec{.output_gate = true}, .mlp = {}}};

@@ -10,6 +10,7 @@
 #include "ballast/classify.h"
 #include "ballast/error.h"
 #include "ballast/model.h"
+#include "ballast/text.h"
 #include "files/atomic_output.h"
 #include "files/text_file.h"
 #include "tools/commands/commands.h"
@@ -90,8 +91,8 @@ std::string lines_of(const Classification& classification) {
     const bool of_tokens = text.scores.size() != labels.size() || !text.tokens.empty();
     for (std::size_t row = 0; row * labels.size() < text.scores.size(); ++row) {
       const Best best = best_of(std::span(text.scores).subspan(row * labels.size(), labels.size()), labels);
-      if (of_tokens) lines += text.tokens[row] + kBetweenTexts;
-      lines += best.label + kBetweenTexts + format_figure(best.score) + "\n";
+      if (of_tokens) lines += report::printable(text.tokens[row]) + kBetweenTexts;
+      lines += report::printable(best.label) + kBetweenTexts + format_figure(best.score) + "\n";
     }
     if (of_tokens) lines += "\n";
   }
