@@ -8,7 +8,7 @@ namespace ballast {
 
 struct CacheOptions {
   enum class Type {
-    kAuto,  ///< INT8 for a model whose activations are INT8, else F16
+    kAuto,  ///< F32 for an encoder, INT8 for a model whose activations are INT8, else F16
     kF32,
     kF16,
     kInt8,  ///< a scale per token and head; tokens that calibration found massive stay in 16 bits

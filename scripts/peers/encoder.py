@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures the sentences per second of a BERT or MPNet encoder with mean pooling in ballast, onnxruntime and OpenVINO, in INT8.
+"""Measures the sentences per second of a BERT or MPNet encoder with mean pooling, in INT8: ballast and its peers.
 
     scripts/peers/encoder.py --ballast build/release/ballast --original all-MiniLM-L6-v2 --model minilm-w8a8 \\
         --text sentences.txt --calibration-text calibration.txt --work /tmp/peers
 
-Each program tokenizes, runs and pools the lines of --text in its own process, in turns. The peers' batches
-are sorted by length, so that they pad little. ballast's time is that of `ballast embed` without the time of an empty
-run. Needs torch, transformers, onnx, onnxruntime, openvino and nncf.
+The peers are onnxruntime and OpenVINO. Each program tokenizes, runs and pools the lines of --text in its own process, in
+turns. The peers' batches are sorted by length, so that they pad little. ballast's time is that of `ballast embed` without
+the time of an empty run. Needs torch, transformers, onnx, onnxruntime, openvino and nncf.
 """
 
 import argparse

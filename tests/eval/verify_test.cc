@@ -81,7 +81,7 @@ TEST_CASE("verify accepts the scores of classifiers for padded batches and pairs
 TEST_CASE("verify refuses padding before a text and types that the model does not have") {
   const TemporaryDirectory directory;
   const std::filesystem::path golden = test::golden_classifier("bert_texts");
-  const auto refusal = [&](const std::string& tensor, std::vector<std::int64_t> values) {
+  const auto refusal = [&](const std::string& tensor, const std::vector<std::int64_t>& values) {
     const json header = {{"input_ids", {{"dtype", "I64"}, {"shape", {1, 2}}, {"data_offsets", {0, 16}}}},
                          {"logits", {{"dtype", "F32"}, {"shape", {1, 3}}, {"data_offsets", {16, 28}}}},
                          {tensor, {{"dtype", "I64"}, {"shape", {1, 2}}, {"data_offsets", {28, 44}}}}};

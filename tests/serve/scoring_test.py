@@ -21,7 +21,8 @@ from server_process import Client, Server
 
 QUERY = "the rain"
 DOCUMENTS = ["in there", "an other", "a tin", "ten hats and a tin"]
-CLASSIFIERS = {"labels": "bert_texts", "ranks": "modernbert_texts", "tokens": "roberta_tokens", "decoder": "qwen2_texts"}
+CLASSIFIERS = {"labels": "bert_texts", "ranks": "modernbert_texts", "tokens": "roberta_tokens",
+               "decoder": "qwen2_texts"}
 check = server_checks.Checks()
 
 
@@ -74,8 +75,8 @@ def check_rerank(api: Scoring) -> None:
     api.same("top_n and return_documents", [(result["index"], result["document"]) for result in first],
              [(order[0], {"text": DOCUMENTS[order[0]]})])
     raw = api.answer("/v1/rerank", model="ranks", query=QUERY, documents=DOCUMENTS, use_activation=False)["results"]
-    api.check("raw scores become the others by a sigmoid",
-              close([1 / (1 + math.exp(-result["relevance_score"])) for result in raw], [expected[i] for i in order]), raw)
+    sigmoids = [1 / (1 + math.exp(-result["relevance_score"])) for result in raw]
+    api.check("raw scores become the others by a sigmoid", close(sigmoids, [expected[i] for i in order]), raw)
     cosines = api.answer("/v1/rerank", model="vectors", query=QUERY, documents=[*DOCUMENTS, QUERY])["results"]
     api.check("a model of vectors ranks by their cosine", cosines[0]["index"] == len(DOCUMENTS) and
               math.isclose(cosines[0]["relevance_score"], 1, rel_tol=1e-4), cosines)
@@ -135,7 +136,8 @@ def check_tei(api: Scoring) -> None:
               not math.isclose(math.hypot(*plain), 1, rel_tol=1e-3), plain)
     api.refused("/embed", "unknown; the model has no prompts", model="vectors", inputs="a", prompt_name="query")
     cosines = api.answer("/", model="vectors", inputs={"source_sentence": QUERY, "sentences": [QUERY, "a"]})
-    api.check("sentences are compared at the root", math.isclose(cosines[0], 1, rel_tol=1e-4) and cosines[1] < 1, cosines)
+    api.check("sentences are compared at the root",
+              math.isclose(cosines[0], 1, rel_tol=1e-4) and cosines[1] < 1, cosines)
     info = api.client.get("/info?model=labels").json()
     api.same("/info names the labels", info["model_type"]["classifier"]["label2id"],
              {"LABEL_0": 0, "LABEL_1": 1, "LABEL_2": 2})

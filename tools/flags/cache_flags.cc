@@ -18,7 +18,7 @@ void add_cache_type_flag(CLI::App& command, CacheOptions::Type& type) {
   command
       .add_option_function<std::string>(
           "--kv", [&type](const std::string& name) { type = types.at(name); },
-          "Type of the key-value cache: f32, f16, int8, or auto: int8 for INT8 activations, else f16")
+          "Type of the key-value cache: f32, f16, int8, or auto: f32 for encoders, int8 for INT8 activations, else f16")
       ->option_text("TYPE [" + shown + "]")
       ->check(one_of({"auto", "f32", "f16", "int8"}));
 }

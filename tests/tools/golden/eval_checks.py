@@ -159,10 +159,12 @@ def check_classify(suite: Suite) -> None:
     suite.check("a line without a tab among pairs is refused",
                 run.code == 1 and "mixed.tsv: line 2: all lines of pairs must have two texts" in run.err, run)
     run = suite.run("classify", "llama3", "--text", "words.txt", "-q")
-    suite.check("a model without a classifier is refused", run.code == 1 and "llama3: has no classifier" in run.err, run)
+    suite.check("a model without a classifier is refused",
+                run.code == 1 and "llama3: has no classifier" in run.err, run)
     tokens = suite.succeeds("classify", "tagger", "--text", "words.txt", "-q").out
+    columns = {len(line.split("\t")) for line in tokens.splitlines() if line}
     suite.check("tokens have a line each, and texts end with an empty one",
-                tokens.endswith("\n\n") and all(len(line.split("\t")) == 3 for line in tokens.splitlines() if line), tokens)
+                tokens.endswith("\n\n") and columns == {3}, tokens)
     tagged = suite.json("classify", "tagger", "--text", "words.txt", shape=shapes.CLASSIFY)["texts"][0]["tokens"]
     suite.same("the tokens are those of the text", "".join(token["token"] for token in tagged).strip(), "the rain")
 
