@@ -15,7 +15,8 @@ namespace {
 using PartKind = PairPart::Kind;
 
 std::uint8_t read_type(const files::JsonReader& part) {
-  return static_cast<std::uint8_t>(part.count("type_id", 0));
+  const std::optional<files::JsonReader> type = part.find("type_id");
+  return type ? static_cast<std::uint8_t>(type->integer<int>(0, UINT8_MAX)) : std::uint8_t{0};
 }
 
 std::vector<PairPart> read_pair(const files::JsonReader& node) {
