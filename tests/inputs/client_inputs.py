@@ -453,6 +453,7 @@ def special_tokens(case: Case) -> None:
 # Fields
 
 
+SCORING = ("rerank", "score", "classify")  # tests/serve/scoring_test.py has models that score texts
 WHERE = {"completions": ("/v1/completions", {"prompt": "a", "max_tokens": 1}),
          "chats": ("/v1/chat/completions", {"messages": [USER], "max_tokens": 1}),
          "embeddings": ("/v1/embeddings", {"input": "a"}), "`/tokenize`": ("/tokenize", {"prompt": "a"}),
@@ -480,6 +481,8 @@ def fields_of_the_table(case: Case) -> None:
                 continue
             neutral = [json.loads(value) for value in re.findall(r"`([^`]*)`", what.split(": ")[0])]
             for place in places:
+                if place in SCORING:
+                    continue
                 path, body = WHERE[place]
                 sent = STRANGE if what.startswith("ignored") else [value for value in STRANGE if value not in neutral]
                 for value in sent:
@@ -521,7 +524,9 @@ def neutral_values(case: Case) -> None:
         size = len(client.post("/v1/embeddings", vector).json()["data"][0]["embedding"])
         case.must("the model's dimensions are accepted",
                   client.post("/v1/embeddings", vector | {"dimensions": size}).status == 200)
-        refused(case, client, "/v1/embeddings", vector | {"dimensions": size - 1}, "dimensions")
+        short = client.post("/v1/embeddings", vector | {"dimensions": size - 1}).json()["data"][0]["embedding"]
+        case.must("fewer dimensions are the first ones", len(short) == size - 1)
+        refused(case, client, "/v1/embeddings", vector | {"dimensions": size + 1}, "dimensions")
 
 
 @reported("reasoning_effort and documents: the chat template sees them")

@@ -80,6 +80,9 @@ def check_rerank(api: Scoring) -> None:
     cosines = api.answer("/v1/rerank", model="vectors", query=QUERY, documents=[*DOCUMENTS, QUERY])["results"]
     api.check("a model of vectors ranks by their cosine", cosines[0]["index"] == len(DOCUMENTS) and
               math.isclose(cosines[0]["relevance_score"], 1, rel_tol=1e-4), cosines)
+    api.refused("/v1/rerank", "max_tokens_per_doc: is not supported", model="ranks", query=QUERY, documents=DOCUMENTS,
+                max_tokens_per_doc=9)
+    api.answer("/v1/rerank", model="ranks", query=QUERY, documents=DOCUMENTS, max_tokens_per_doc=None)
     api.refused("/v1/rerank", "documents: is missing", model="ranks", query=QUERY)
     api.refused("/v1/rerank", "query: is missing", model="ranks", documents=DOCUMENTS)
     api.refused("/v1/rerank", "documents: must not be empty", model="ranks", query=QUERY, documents=[])
