@@ -194,6 +194,11 @@ std::vector<std::vector<int>> read_bad_words(const RequestFields& fields, const 
   return sequences;
 }
 
+std::size_t kept_tokens(const PromptOptions& options, std::size_t most) {
+  if (!options.truncate) return std::numeric_limits<std::size_t>::max();
+  return *options.truncate < 0 ? most : static_cast<std::size_t>(*options.truncate);
+}
+
 PromptOptions read_prompt_options(const RequestFields& fields, const PromptOptions& usual) {
   PromptOptions options = usual;
   options.add_special_tokens = fields.flag("add_special_tokens", usual.add_special_tokens);

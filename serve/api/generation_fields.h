@@ -57,6 +57,9 @@ struct PromptOptions {
   bool makes_vector = false;  ///< adds special tokens after the prompt, also for a decoder
 };
 
+/// Returns to how many tokens a text is cut that is read as a whole and of which at most `most` fit.
+std::size_t kept_tokens(const PromptOptions& options, std::size_t most);
+
 /// `usual` has the values of missing fields.
 PromptOptions read_prompt_options(const RequestFields& fields, const PromptOptions& usual);
 

@@ -27,7 +27,6 @@ RunningRequest::RunningRequest(const engine::LoadedModel& loaded, GenerationRequ
   if (request.score_prompt) {
     scorer.emplace(request.prompt, request.score_prompt->top, model.spec().vocab_size, request.score_prompt->ranks);
   }
-  begin_reading(model);
   usage.prompt_tokens = request.prompt.size();
 }
 

@@ -1,7 +1,6 @@
 // The endpoints that score texts, and those of text-embeddings-inference (TEI).
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -107,10 +106,7 @@ void Service::submit_scored(const Call& call, const ScoringRequest& asked, Embed
   const ClassifierSpec& classifier = *model.loaded.model.spec().classifier;
   const PromptEncoder encoder = prompt_encoder(call);
   const std::size_t most = model.scheduler.context_length();
-  std::size_t kept = std::numeric_limits<std::size_t>::max();
-  if (const auto& truncate = asked.prompt_options.truncate) {
-    kept = *truncate < 0 ? most : static_cast<std::size_t>(*truncate);
-  }
+  const std::size_t kept = kept_tokens(asked.prompt_options, most);
   std::vector<GenerationRequest> requests;
   for (const ScoredInput& input : asked.inputs) {
     GenerationRequest& request = requests.emplace_back();

@@ -293,10 +293,7 @@ void Service::answer_embedding(const Call& call, const EmbeddingRequest& asked, 
   const TextVectorSpec vectors = spec.text_vectors.value_or(TextVectorSpec{});
   std::size_t most_tokens = model.scheduler.context_length();
   if (vectors.most_tokens > 0) most_tokens = std::min(most_tokens, vectors.most_tokens);
-  std::size_t kept = std::numeric_limits<std::size_t>::max();
-  if (const auto& truncate = asked.prompt_options.truncate) {
-    kept = *truncate < 0 ? most_tokens : static_cast<std::size_t>(*truncate);
-  }
+  const std::size_t kept = kept_tokens(asked.prompt_options, most_tokens);
   const std::string prompt = named_prompt(spec, asked.prompt_name);
   std::vector<GenerationRequest> requests;
   for (const Prompt& input : asked.inputs) {
