@@ -137,9 +137,11 @@ class Calibration {
   }
 
   calib::CalibrationProgress progress_so_far() {
-    StreamRows& own = runner_.rows();
-    StreamRows& prefix = runner_.prefix_rows();
-    return {{own.hidden, prefix.hidden, own.shared_keys, prefix.shared_keys}, massive_rows_, findings_, statistics_};
+    std::vector<std::span<float>> rows;
+    for (StreamRows* stream : {&runner_.rows(), &runner_.prefix_rows()}) {
+      for (const std::span<float> part : stream->all()) rows.push_back(part);
+    }
+    return {std::move(rows), massive_rows_, findings_, statistics_};
   }
 
   std::size_t hidden_size() const { return source_.spec().hidden_size; }
@@ -184,7 +186,8 @@ class Calibration {
     if (measured.expert_statistics) statistics_.experts.push_back(*std::move(measured.expert_statistics));
     statistics_.key_values.push_back({measured.keys.finish(ranks_), measured.values.finish(ranks_)});
     // In a decoder the first token's query sees only itself, so it does not count for sinks.
-    const std::size_t silent = source_.spec().causal && prefix_.empty() ? samples_.size() : 0;
+    const bool sees_itself = source_.spec().is_causal(layer - 1) && !source_.spec().layers[layer - 1].reads_source();
+    const std::size_t silent = sees_itself && prefix_.empty() ? samples_.size() : 0;
     const auto queries = static_cast<double>(samples_.size() * options_.length - silent);
     for (const double sum : measured.first_token_share.finish(ranks_)) {
       statistics_.sink_share.push_back(static_cast<float>((sum - static_cast<double>(silent)) / queries));

@@ -65,6 +65,17 @@ GenerateOptions at_random(std::uint64_t seed) {
   return options;
 }
 
+/// Returns random tokens for an encoder to read: a decoder's texts need a source text, and there is none.
+std::vector<int> random_source(const ModelSpec& spec, std::uint64_t seed) {
+  constexpr std::size_t kTokens = 32;
+  std::mt19937_64 random(seed);
+  std::vector<int> ids;
+  while (ids.size() < std::min(kTokens, spec.context_length)) {
+    ids.push_back(static_cast<int>(random() % spec.vocab_size));
+  }
+  return ids;
+}
+
 Samples sample_group(const model::Model& model, int first, std::size_t count, std::size_t length, std::uint64_t seed,
                      TokenProgress& progress) {
   const std::size_t vocab_size = model.spec().vocab_size;
@@ -78,6 +89,11 @@ Samples sample_group(const model::Model& model, int first, std::size_t count, st
   std::vector<float> logits(count * vocab_size);
   std::vector<model::SequenceTokens> batch(count);
   model::Workspace workspace;
+  for (std::size_t i = 0; i < count && model.spec().encoder; ++i) {
+    const std::vector<int> ids = random_source(model.spec(), seed + i);
+    const model::TokenSpan source = ids;
+    states[i].set_source(model.encode({&source, 1}, states[i].cache().type(), workspace).front());
+  }
   progress.add(count);
   while (sequences.front().size() < length) {
     for (std::size_t i = 0; i < count; ++i) batch[i] = {std::span(&sequences[i].back(), 1), &states[i], 1};

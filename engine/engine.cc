@@ -46,6 +46,28 @@ void Engine::step(std::span<Sequence* const> sequences) {
   if (call.failure) std::rethrow_exception(call.failure);
 }
 
+std::vector<std::shared_ptr<model::EncodedSource>> Engine::encode(std::span<const model::TokenSpan> texts,
+                                                                  kernels::CacheType type) {
+  std::unique_lock lock(mutex_);
+  follow_fork();
+  finished_.wait(lock, [&] { return !led_; });
+  led_ = true;
+  lock.unlock();
+  std::vector<std::shared_ptr<model::EncodedSource>> sources;
+  std::exception_ptr failure;
+  try {
+    sources = model_.encode(texts, type, workspace_);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  lock.lock();
+  led_ = false;
+  lock.unlock();
+  finished_.notify_all();
+  if (failure) std::rethrow_exception(failure);
+  return sources;
+}
+
 /// In a forked process, the calls of threads that do not exist there are dropped.
 void Engine::follow_fork() {
   if (process_ == ::getpid()) return;

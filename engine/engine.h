@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -30,6 +31,11 @@ class Engine {
   /// sequence is in one call at a time. Also throws Error in a process that was forked during another thread's step.
   void step(std::span<Sequence* const> sequences);
   void step(Sequence& sequence);
+
+  /// Runs the encoder over source texts: model::Model::encode. Waits for a step that is running. Throws Error as that
+  /// does and as step() does.
+  std::vector<std::shared_ptr<model::EncodedSource>> encode(std::span<const model::TokenSpan> texts,
+                                                            kernels::CacheType type);
 
  private:
   /// A call of step().

@@ -12,6 +12,7 @@
 #include "engine/output_processor.h"
 #include "engine/prompt_scorer.h"
 #include "engine/sequence.h"
+#include "engine/source_text.h"
 #include "engine/speculation.h"
 #include "kernels/clock.h"
 #include "text/chat/chat_prompt.h"
@@ -89,6 +90,16 @@ struct Generator::State {
     return &*head_drafter;
   }
 
+  /// Returns the sequence of a text that is to be written from a source text, of which only `start` is known.
+  engine::Sequence& sequence_after(std::span<const int> source, std::span<const int> start,
+                                   const CacheOptions& options) {
+    sequence.emplace(shared->model, options, shared->model.context_length());
+    const model::TokenSpan text = source;
+    sequence->set_source(shared->engine.encode({&text, 1}, sequence->state().cache().type()).front());
+    sequence->append(start);
+    return *sequence;
+  }
+
   // The cache keeps the common beginning with the new context: a chat does not read its history again.
   engine::Sequence& sequence_for(std::span<const int> prompt, const CacheOptions& options) {
     if (!sequence || sequence->options() != options) {
@@ -98,8 +109,23 @@ struct Generator::State {
     return *sequence;
   }
 
+  /// Writes a text from a source text. `language_start`: the tokens that name its language.
+  GenerateResult write_from(std::span<const int> source, std::span<const int> language_start,
+                            const GenerateOptions& options, const OnGenerateStep& on_step) {
+    std::vector<int> start = {shared->model.spec().encoder->start_token};
+    const std::vector<int>& usual = shared->translate_defaults.first_tokens;
+    const std::span<const int> first = language_start.empty() ? std::span<const int>(usual) : language_start;
+    start.insert(start.end(), first.begin(), first.end());
+    GenerateResult result = run(start, text::StreamDecoder::Begin::kOfText, text::ReplyParser(), options,
+                                options.constraint, on_step, source);
+    result.prompt_tokens = source.size();
+    return result;
+  }
+
+  /// `source`: what an encoder reads; empty if the model has none.
   GenerateResult run(std::span<const int> prompt, text::StreamDecoder::Begin begin, const text::ReplyParser& reply,
-                     const GenerateOptions& options, const Constraint& constraint, const OnGenerateStep& on_step) {
+                     const GenerateOptions& options, const Constraint& constraint, const OnGenerateStep& on_step,
+                     std::span<const int> source = {}) {
     engine::check_draft_tokens(options.draft_tokens);
     GenerateResult result;
     result.prompt_tokens = prompt.size();
@@ -107,7 +133,8 @@ struct Generator::State {
     engine::OutputProcessor output(shared->own_tokenizer.get(), shared->model.spec().stop_tokens, begin, reply, options,
                                    shared->compile(constraint));
     output.see(prompt);
-    engine::Sequence& own = sequence_for(prompt, options.cache);
+    engine::Sequence& own = shared->model.spec().encoder ? sequence_after(source, prompt, options.cache)
+                                                         : sequence_for(prompt, options.cache);
     result.cached_tokens = own.run();
     // Room for a page of text, so that a token of an ordinary answer needs no allocation.
     constexpr std::size_t kPage = 4096;
@@ -136,6 +163,7 @@ struct Generator::State {
   void check_scored(std::span<const int> ids, std::size_t first, const CacheOptions& cache) const {
     const ModelSpec& spec = shared->model.spec();
     if (!spec.causal) throw Error(shared->path.string(), "is an encoder: every token of it sees those after it");
+    if (spec.encoder) throw Error(shared->path.string(), "writes texts from a source text, which scores do not have");
     if (!spec.has_head) throw Error(shared->path.string(), model::kNoHead);
     if (first == 0 || first >= ids.size()) {
       throw Error("token ids", "must include one before those to score and one to score: there are " +
@@ -184,6 +212,7 @@ Generator& Generator::operator=(Generator&&) noexcept = default;
 
 GenerateResult Generator::generate(std::span<const int> prompt, const GenerateOptions& options,
                                    const OnGenerateStep& on_step) {
+  if (state_->shared->model.spec().encoder) return state_->write_from(prompt, {}, options, on_step);
   return state_->run(prompt, text::StreamDecoder::Begin::kWithinText, text::ReplyParser(), options, options.constraint,
                      on_step);
 }
@@ -191,6 +220,14 @@ GenerateResult Generator::generate(std::span<const int> prompt, const GenerateOp
 GenerateResult Generator::generate(std::string_view prompt, const GenerateOptions& options,
                                    const OnGenerateStep& on_step) {
   const text::Tokenizer& tokenizer = state_->shared->tokenizer();
+  if (state_->shared->model.spec().encoder) {
+    const std::vector<int> source =
+        engine::encode_source(*state_->shared, std::string(prompt), options.source_language);
+    return state_->write_from(source, tokenizer.target_start(options.target_language), options, on_step);
+  }
+  if (!options.source_language.empty() || !options.target_language.empty()) {
+    throw Error(state_->shared->path.string(), "has no encoder that reads a source text: name no languages");
+  }
   std::vector<int> ids = tokenizer.encode(prompt);
   const std::vector<int>& leading = tokenizer.leading_special_tokens();
   ids.insert(ids.begin(), leading.begin(), leading.end());
@@ -199,6 +236,9 @@ GenerateResult Generator::generate(std::string_view prompt, const GenerateOption
 
 GenerateResult Generator::chat(std::span<const ChatMessage> messages, const GenerateOptions& options,
                                const OnGenerateStep& on_step) {
+  if (state_->shared->model.spec().encoder) {
+    throw Error(state_->shared->path.string(), "writes texts from source texts: it answers no conversation");
+  }
   const text::Tokenizer& tokenizer = state_->shared->tokenizer();
   text::Conversation conversation = text::make_conversation(messages, options.template_arguments);
   conversation.tools = text::parse_tools(options.tools);

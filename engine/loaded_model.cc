@@ -8,6 +8,7 @@
 #include "files/utf8.h"
 #include "kernels/scratch.h"
 #include "model/source/generation_config.h"
+#include "model/source/translate_defaults.h"
 #include "text/tokenizer_check.h"
 
 namespace ballast::engine {
@@ -44,6 +45,9 @@ LoadedModel::LoadedModel(std::unique_ptr<model::ModelSource> source, const Model
     : path(source->checkpoint().path()),
       generation_defaults(options.generation_config ? model::read_generation_defaults(source->checkpoint())
                                                     : GenerationDefaults{}),
+      translate_defaults(options.generation_config && source->spec().encoder
+                             ? model::read_translate_defaults(source->checkpoint(), source->config())
+                             : TranslateOptions{}),
       own_tokenizer(load_tokenizer(*source, options)),
       model(std::move(source), model::FloatLayout::kPanels, options),
       engine(model) {

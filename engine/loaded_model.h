@@ -7,6 +7,7 @@
 
 #include "ballast/constraint.h"
 #include "ballast/model_options.h"
+#include "ballast/translate.h"
 #include "engine/engine.h"
 #include "model/model.h"
 #include "text/constraint/constraint_compiler.h"
@@ -27,6 +28,7 @@ struct LoadedModel {
 
   std::filesystem::path path;
   GenerationDefaults generation_defaults;          ///< empty if disabled by ModelOptions::generation_config
+  TranslateOptions translate_defaults;             ///< likewise
   std::unique_ptr<text::Tokenizer> own_tokenizer;  ///< null: the model has none
   model::Model model;
   mutable Engine engine;                                          ///< may be called from any thread

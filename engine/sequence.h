@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -53,6 +54,10 @@ class Sequence {
   const model::SequenceState& state() const { return state_; }
 
   const CacheOptions& options() const { return options_; }
+
+  /// Sets the source text that the text is written from, before its first token runs. Precondition: the model has an
+  /// encoder.
+  void set_source(std::shared_ptr<model::EncodedSource> source) { state_.set_source(std::move(source)); }
 
   /// Adds tokens to run in the next step.
   void append(const model::TokenSpan& tokens);

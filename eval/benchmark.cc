@@ -51,6 +51,9 @@ std::unique_ptr<model::ModelSource> open_model(const std::filesystem::path& path
     throw Error("benchmark", "more than " + std::to_string(kMostTokens) + " tokens: measure fewer");
   }
   auto source = std::make_unique<model::ModelSource>(path);
+  if (source->spec().encoder) {
+    throw Error(path.string(), "has an encoder and a decoder, whose speed `ballast translate --json` shows");
+  }
   if (!source->spec().causal && (options.generate > 0 || options.depth > 0)) {
     throw Error(path.string(), "is an encoder, which generates nothing: measure prompts only (-n 0 -d 0)");
   }

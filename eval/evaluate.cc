@@ -42,6 +42,7 @@ void check_options(const EvaluateOptions& options, const model::ModelSource& sou
     if (options.reference_cache) throw Error("reference cache", "keeps a reference's logits: name a reference");
   }
   if (options.stream > 0) {
+    if (source.spec().encoder) throw Error("stream", "is one text, and the model reads a source text before each");
     if (options.stream < 2) throw Error("stream", "must be at least 2 tokens");
     if (options.reference_cache) throw Error("reference cache", "keeps logits of chunks, not of a stream");
     if (ranks_or_single(options.ranks).size() > 1) throw Error("stream", "is one sequence, which ranks cannot share");
@@ -142,13 +143,8 @@ class ChunkScorer {
 
   void score_chunk(std::size_t i) {
     const Clock::time_point start = Clock::now();
-    const std::span<const int> chunk = chunks_.chunk(i);
-    runner_.restart();
-    runner_.run(chunk);
-    if (reference_runner_) {
-      reference_runner_->restart();
-      reference_runner_->run(chunk);
-    }
+    runner_.run_chunk(chunks_, i);
+    if (reference_runner_) reference_runner_->run_chunk(chunks_, i);
     for (const eval::PositionRun& run : chunks_.runs()) score_run(i, 0, run);
     own_.seconds += kernels::seconds_since(start);
   }
@@ -263,6 +259,9 @@ EvaluationInput read_input(const std::filesystem::path& model, const EvaluateOpt
   input.reference = open_reference(options, *input.source);
   input.tokenizer = model::require_tokenizer(*input.source);
   input.chunks = cut_text(text, *input.tokenizer, options);
+  if (const std::optional<EncoderSpec>& encoder = input.source->spec().encoder) {
+    eval::begin_with(encoder->start_token, input.tokenizer->suffix(), input.chunks);
+  }
   return input;
 }
 

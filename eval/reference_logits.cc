@@ -47,8 +47,7 @@ void write_logits(const fs::path& target, std::unique_ptr<model::ModelSource> so
   model::Model reference(std::move(source), model::FloatLayout::kRows, model::all_floats(compute));
   SequenceRunner runner(reference, reference.make_exact_state(chunks.size));
   for (std::size_t i = 0; i < chunks.count(); ++i) {
-    runner.restart();
-    runner.run(chunks.chunk(i));
+    runner.run_chunk(chunks, i);
     for (const PositionRun& run : chunks.runs()) {
       writer.write(tensor_name(i, run), std::as_bytes(runner.logits(run.first, run.count)));
     }

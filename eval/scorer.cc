@@ -8,6 +8,16 @@ bool SequenceRunner::restore(const model::SequenceState::Snapshot& snapshot) {
   return true;
 }
 
+void SequenceRunner::read_source(const model::TokenSpan& text) {
+  state_.set_source(model_.encode({&text, 1}, state_.cache().type(), workspace_).front());
+}
+
+void SequenceRunner::run_chunk(const TextChunks& chunks, std::size_t index) {
+  restart();
+  if (model_.spec().encoder) read_source(chunks.source(index));
+  run(chunks.chunk(index));
+}
+
 std::span<const float> SequenceRunner::run(const model::TokenSpan& tokens) {
   const model::SequenceTokens sequence = {.tokens = tokens, .state = &state_, .wanted = tokens.size()};
   const std::span<const float> hidden = model_.forward({&sequence, 1}, workspace_);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "eval/text_chunks.h"
 #include "model/model.h"
 
 namespace ballast::eval {
@@ -18,6 +19,12 @@ class SequenceRunner {
 
   /// Begins a new sequence.
   void restart() { state_.truncate(0); }
+
+  /// Sets the source text of the next sequences. Precondition: the model has an encoder.
+  void read_source(const model::TokenSpan& text);
+
+  /// Begins a new sequence of a chunk's tokens, after the chunk's source text if the model has an encoder.
+  void run_chunk(const TextChunks& chunks, std::size_t index);
 
   /// Returns the current position of the sequence.
   model::SequenceState::Snapshot snapshot() const { return state_.snapshot(); }
@@ -42,9 +49,6 @@ class SequenceRunner {
   std::vector<float> hidden_;
   std::vector<float> logits_;
 };
-
-/// Positions whose logits are computed together.
-inline constexpr std::size_t kLogitRows = 128;
 
 }  // namespace ballast::eval
 

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "ballast/error.h"
-#include "eval/scorer.h"
 
 namespace ballast::eval {
 
@@ -16,6 +15,18 @@ std::vector<PositionRun> TextChunks::runs() const {
   add(first, headline);
   add(headline, end());
   return list;
+}
+
+std::vector<int> TextChunks::source(std::size_t i) const {
+  const std::span<const int> text = chunk(i).subspan(1);
+  std::vector<int> source(text.begin(), text.end());
+  source.insert(source.end(), source_suffix.begin(), source_suffix.end());
+  return source;
+}
+
+void begin_with(int start, const std::vector<int>& suffix, TextChunks& chunks) {
+  for (std::size_t i = 0; i < chunks.count(); ++i) chunks.ids[i * chunks.size] = start;
+  chunks.source_suffix = suffix;
 }
 
 TextChunks TextChunks::part(std::size_t begin, std::size_t end) const {

@@ -11,6 +11,9 @@
 
 namespace ballast::eval {
 
+/// Positions whose logits are computed together.
+inline constexpr std::size_t kLogitRows = 128;
+
 /// Positions first ... first + count - 1 of a chunk.
 struct PositionRun {
   std::size_t first = 0;
@@ -19,13 +22,19 @@ struct PositionRun {
 
 /// Consecutive chunks of equal length; a stream is one chunk.
 struct TextChunks {
-  std::vector<int> ids;      ///< [count()][size]
-  std::size_t size = 0;      ///< tokens of a chunk
-  std::size_t first = 0;     ///< the first scored position of each chunk
-  std::size_t headline = 0;  ///< the first position that counts for the headline figures, at least `first`
+  std::vector<int> ids;              ///< [count()][size]
+  std::size_t size = 0;              ///< tokens of a chunk
+  std::size_t first = 0;             ///< the first scored position of each chunk
+  std::size_t headline = 0;          ///< the first position that counts for the headline figures, at least `first`
+  std::vector<int> source_suffix{};  ///< tokens after each text that an encoder reads
 
   std::size_t count() const { return ids.size() / size; }
   std::span<const int> chunk(std::size_t i) const { return std::span(ids).subspan(i * size, size); }
+
+  /// Returns the source text of a chunk for a model with an encoder: the chunk itself, without the token that begins
+  /// it.
+  std::vector<int> source(std::size_t i) const;
+
   /// The last token of a chunk predicts a token outside of it.
   std::size_t end() const { return size - 1; }
   std::size_t positions() const { return end() - first; }
@@ -37,6 +46,10 @@ struct TextChunks {
   /// Returns only chunks begin ... end - 1.
   TextChunks part(std::size_t begin, std::size_t end) const;
 };
+
+/// Makes the chunks texts that a decoder writes from the same text: they begin with `start`, and their source texts end
+/// with `suffix`.
+void begin_with(int start, const std::vector<int>& suffix, TextChunks& chunks);
 
 /// Throws Error if a model with this context cannot score chunks of this size.
 void check_chunk_size(std::size_t size, std::size_t context_length);

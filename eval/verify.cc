@@ -18,25 +18,31 @@ namespace ballast {
 
 namespace {
 
-/// The expected output of a run.
-struct Expected {
-  std::string name;  ///< of the tensor
+/// Sequences of tokens.
+struct Sequences {
   std::size_t batch = 0;
   std::size_t tokens = 0;
-  std::size_t rows = 0;              ///< outputs of a sequence: as many as tokens, or 1 for a classifier of texts
-  std::size_t width = 0;             ///< size of the vocabulary, of hidden values, or the number of labels
   std::vector<int> ids;              ///< [batch][tokens]
   std::vector<std::uint8_t> types;   ///< [batch][tokens], or empty
   std::vector<std::size_t> lengths;  ///< of each sequence without padding
-  std::vector<float> values;         ///< [batch][rows][width]
 
-  model::TokenSpan sequence(std::size_t index) const {
+  model::TokenSpan at(std::size_t index) const {
     const std::span<const std::uint8_t> all_types = types;
     const std::size_t first = index * tokens;
     return {std::span(ids).subspan(first, lengths[index]),
             {},
             all_types.empty() ? all_types : all_types.subspan(first, lengths[index])};
   }
+};
+
+/// The expected output of a run.
+struct Expected {
+  std::string name;           ///< of the tensor
+  std::size_t rows = 0;       ///< outputs of a sequence: as many as tokens, or 1 for a classifier of texts
+  std::size_t width = 0;      ///< size of the vocabulary, of hidden values, or the number of labels
+  Sequences texts;            ///< that the output is of
+  Sequences source_texts;     ///< that an encoder reads before; empty without one
+  std::vector<float> values;  ///< [batch][rows][width]
 };
 
 /// Reads whole numbers from 0 to `most` of a tensor [batch, tokens].
@@ -61,34 +67,48 @@ std::vector<int> read_numbers(const TensorView& view, const std::string& context
   return numbers;
 }
 
-/// Reads a tensor beside input_ids, of the same shape; empty if the file has none.
+/// Reads a tensor beside that of ids, of the same shape; empty if the file has none.
 std::vector<int> read_beside(const files::SafetensorsFile& file, const std::string& name, const Shape& shape,
                              int most) {
   if (!file.contains(name)) return {};
   const TensorView& view = file.tensor(name);
   const std::string context = file.path().string() + ": " + name;
   if (view.shape != shape) {
-    throw Error(context, "has shape " + shape_string(view.shape) + ", input_ids has " + shape_string(shape));
+    throw Error(context, "has shape " + shape_string(view.shape) + ", the ids have " + shape_string(shape));
   }
   return read_numbers(view, context, most);
 }
 
 /// Returns the lengths of sequences that are padded after their end.
-std::vector<std::size_t> read_lengths(const files::SafetensorsFile& file, const Shape& shape) {
+std::vector<std::size_t> read_lengths(const files::SafetensorsFile& file, const std::string& name, const Shape& shape) {
   const auto batch = static_cast<std::size_t>(shape[0]);
   const auto tokens = static_cast<std::size_t>(shape[1]);
-  const std::vector<int> mask = read_beside(file, "attention_mask", shape, 1);
+  const std::vector<int> mask = read_beside(file, name, shape, 1);
   std::vector<std::size_t> lengths(batch, tokens);
   if (mask.empty()) return lengths;
   for (std::size_t b = 0; b < batch; ++b) {
     const std::span<const int> row = std::span(mask).subspan(b * tokens, tokens);
     lengths[b] = static_cast<std::size_t>(std::ranges::find(row, 0) - row.begin());
     if (lengths[b] == 0 || std::ranges::find(row.subspan(lengths[b]), 1) != row.end()) {
-      throw Error(file.path().string() + ": attention_mask",
+      throw Error(file.path().string() + ": " + name,
                   "row " + std::to_string(b) + " is not ones and then zeros: only padding after a text is supported");
     }
   }
   return lengths;
+}
+
+/// Reads the tensors `before` + "input_ids" and "attention_mask".
+Sequences read_sequences(const files::SafetensorsFile& file, const std::string& before) {
+  const std::string name = before + "input_ids";
+  const TensorView& ids = file.tensor(name);
+  const std::string context = file.path().string() + ": " + name;
+  Sequences sequences;
+  sequences.ids = read_numbers(ids, context);
+  if (sequences.ids.empty()) throw Error(context, "is empty");
+  sequences.batch = static_cast<std::size_t>(ids.shape[0]);
+  sequences.tokens = static_cast<std::size_t>(ids.shape[1]);
+  sequences.lengths = read_lengths(file, before + "attention_mask", ids.shape);
+  return sequences;
 }
 
 /// Returns transformers' name of the model's output.
@@ -98,27 +118,32 @@ const char* output_name(const ModelSpec& spec) {
 
 Expected read_expected(const std::filesystem::path& path, const ModelSpec& spec) {
   const files::SafetensorsFile file(path);
-  Expected expected{.name = output_name(spec), .ids = {}, .types = {}, .lengths = {}, .values = {}};
-  const TensorView& ids = file.tensor("input_ids");
+  Expected expected;
+  expected.name = output_name(spec);
+  expected.texts = read_sequences(file, spec.encoder ? "decoder_" : "");
+  const auto batch = static_cast<std::int64_t>(expected.texts.batch);
+  const auto tokens = static_cast<std::int64_t>(expected.texts.tokens);
+  if (spec.encoder) {
+    expected.source_texts = read_sequences(file, "");
+    if (expected.source_texts.batch != expected.texts.batch) {
+      throw Error(path.string() + ": input_ids", "has " + std::to_string(expected.source_texts.batch) +
+                                                     " texts, decoder_input_ids has " + std::to_string(batch));
+    }
+  }
+  for (const int type : read_beside(file, "token_type_ids", {batch, tokens}, UINT8_MAX)) {
+    expected.texts.types.push_back(static_cast<std::uint8_t>(type));
+  }
   const TensorView& values = file.tensor(expected.name);
-  expected.ids = read_numbers(ids, path.string() + ": input_ids");
-  if (expected.ids.empty()) throw Error(path.string() + ": input_ids", "is empty");
-  expected.batch = static_cast<std::size_t>(ids.shape[0]);
-  expected.tokens = static_cast<std::size_t>(ids.shape[1]);
   expected.width = spec.stores_classifier() ? spec.classifier->labels.size()
                    : spec.has_head          ? spec.vocab_size
                                             : spec.hidden_size;
   const bool of_texts = spec.stores_classifier() && !spec.classifier->of_tokens;
-  expected.rows = of_texts ? 1 : expected.tokens;
+  expected.rows = of_texts ? 1 : expected.texts.tokens;
   const auto width = static_cast<std::int64_t>(expected.width);
-  const Shape wanted = of_texts ? Shape{ids.shape[0], width} : Shape{ids.shape[0], ids.shape[1], width};
+  const Shape wanted = of_texts ? Shape{batch, width} : Shape{batch, tokens, width};
   if (values.shape != wanted) {
     throw Error(path.string() + ": " + expected.name,
                 "has shape " + shape_string(values.shape) + ", the model gives " + shape_string(wanted));
-  }
-  expected.lengths = read_lengths(file, ids.shape);
-  for (const int type : read_beside(file, "token_type_ids", ids.shape, UINT8_MAX)) {
-    expected.types.push_back(static_cast<std::uint8_t>(type));
   }
   expected.values.resize(static_cast<std::size_t>(element_count(values.shape)));
   formats::decode_floats(values, path.string() + ": " + expected.name, expected.values.data());
@@ -189,16 +214,17 @@ Verification verify(const std::filesystem::path& path, const std::filesystem::pa
                     const ComputeOptions& compute) {
   auto source = std::make_unique<model::ModelSource>(path);
   const Expected expected = read_expected(expected_path, source->spec());
-  source->lengthen_for(expected.tokens);
+  source->lengthen_for(std::max(expected.texts.tokens, expected.source_texts.tokens));
   const model::Model model(std::move(source), model::FloatLayout::kRows, model::all_floats(compute));
-  eval::SequenceRunner runner(model, model.make_exact_state(expected.tokens));
+  eval::SequenceRunner runner(model, model.make_exact_state(expected.texts.tokens));
   const std::size_t hidden_size = model.spec().hidden_size;
   Comparison comparison(path, expected, model.spec().has_head);
   model::Workspace workspace;
-  for (std::size_t b = 0; b < expected.batch; ++b) {
+  for (std::size_t b = 0; b < expected.texts.batch; ++b) {
     runner.restart();
-    const std::size_t length = expected.lengths[b];
-    const std::span<const float> hidden = runner.run(expected.sequence(b));
+    if (model.spec().encoder) runner.read_source(expected.source_texts.at(b));
+    const std::size_t length = expected.texts.lengths[b];
+    const std::span<const float> hidden = runner.run(expected.texts.at(b));
     if (model.spec().stores_classifier()) {
       engine::TextClassifier reader(*model.classifier(), hidden_size);
       reader.read(model.normalized(hidden, workspace));

@@ -16,9 +16,10 @@ Embedding::Embedding(const ModelSpec& spec, const BlockParts& parts)
     : hidden_size_(spec.hidden_size),
       token_types_(spec.token_types),
       first_position_(spec.first_position),
+      sinusoids_(spec.sinusoids),
       scale_(static_cast<float>(spec.embedding_scale)),
       table_(parts.linear({Role::kEmbedding})) {
-  if (spec.learned_positions) positions_ = parts.linear({Role::kPositionEmbedding});
+  if (spec.learned_positions) own_.positions = parts.linear({Role::kPositionEmbedding});
   if (spec.token_types > 0) {
     token_type_rows_.resize(spec.token_types * spec.hidden_size);
     const Linear table = parts.linear({Role::kTokenTypeEmbedding});
@@ -26,7 +27,11 @@ Embedding::Embedding(const ModelSpec& spec, const BlockParts& parts)
       decode_row(table, type, token_type_rows_.data() + type * spec.hidden_size);
     }
   }
-  if (spec.embedding_norm) norm_ = parts.norm(Role::kEmbeddingNorm);
+  if (spec.embedding_norm) own_.norm = parts.norm(Role::kEmbeddingNorm);
+  if (spec.encoder && spec.learned_positions) {
+    of_source_.positions = parts.linear({Role::kEncoderPositionEmbedding});
+  }
+  if (spec.encoder && spec.embedding_norm) of_source_.norm = parts.norm(Role::kEncoderEmbeddingNorm);
   if (!spec.token_inputs) return;
   token_inputs_ = TokenInputs{.spec = *spec.token_inputs,
                               .table = parts.linear({Role::kTokenInputTable}),
@@ -45,20 +50,20 @@ void Embedding::check(const TokenSpan& tokens, std::size_t position) const {
       throw Error("token type " + std::to_string(type), "the model has " + std::to_string(token_types_) + " only");
     }
   }
-  if (!positions_) return;
-  const std::size_t known = positions_->rows() - first_position_;
+  if (!own_.positions) return;
+  const std::size_t known = own_.positions->rows() - first_position_;
   if (position + tokens.size() > known) {
     throw Error("position " + std::to_string(position + tokens.size() - 1),
                 "the model has learned positions up to " + std::to_string(known - 1) + " only");
   }
 }
 
-void Embedding::embed(const TokenSpan& tokens, std::size_t position, float* hidden) const {
+void Embedding::embed(const TokenSpan& tokens, std::size_t position, float* hidden, Text text) const {
   check(tokens, position);
   std::vector<PlacedToken> placed;
   placed.reserve(tokens.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) placed.push_back({.input = tokens[i], .position = position + i});
-  embed(placed, hidden);
+  embed(placed, hidden, text);
 }
 
 void Embedding::scaled_row(const TokenInput& token, float* dst) const {
@@ -71,24 +76,37 @@ void Embedding::scaled_row(const TokenInput& token, float* dst) const {
   for (std::size_t c = 0; c < hidden_size_; ++c) dst[c] *= scale_;
 }
 
-void Embedding::embed(std::span<const PlacedToken> tokens, float* hidden) const {
+void Embedding::add_sinusoids(std::size_t position, float* row) const {
+  constexpr double kSlowest = 10000;  // positions in which the last pair turns by one
+  const std::size_t pairs = hidden_size_ / 2;
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const double exponent = static_cast<double>(i) / static_cast<double>(sinusoids_->steps);
+    const double angle = static_cast<double>(position) / std::pow(kSlowest, exponent);
+    row[i] += static_cast<float>(std::sin(angle));
+    row[pairs + i] += static_cast<float>(std::cos(angle));
+  }
+}
+
+void Embedding::embed(std::span<const PlacedToken> tokens, float* hidden, Text text) const {
+  const auto& [positions, norm] = text == Text::kSource ? of_source_ : own_;
   const std::size_t size = hidden_size_;
   const std::size_t threads = kernels::threads_for(tokens.size() * size);
-  const kernels::ThreadScratch scratch(threads, positions_ ? size : 0);
+  const kernels::ThreadScratch scratch(threads, positions ? size : 0);
   kernels::parallel_tasks(tokens.size(), threads, [&](std::size_t i, std::size_t thread) {
     float* row = hidden + i * size;
     scaled_row(tokens[i].input, row);
-    if (positions_) {
+    if (positions) {
       float* position_row = scratch.of(thread);
-      decode_row(*positions_, first_position_ + tokens[i].position, position_row);
+      decode_row(*positions, first_position_ + tokens[i].position, position_row);
       for (std::size_t c = 0; c < size; ++c) row[c] += position_row[c];
     }
+    if (sinusoids_) add_sinusoids(first_position_ + tokens[i].position, row);
     if (token_types_ > 0) {
       const float* type_row = token_type_rows_.data() + tokens[i].input.type * size;
       for (std::size_t c = 0; c < size; ++c) row[c] += type_row[c];
     }
   });
-  if (!norm_.gain.empty()) norm_.apply(hidden, tokens.size(), hidden);
+  if (!norm.gain.empty()) norm.apply(hidden, tokens.size(), hidden);
 }
 
 void Embedding::add_token_inputs(const TokenSpan& tokens, const float* embedded, kernels::QuantizedActivations& scratch,
@@ -124,7 +142,10 @@ void Embedding::add_token_inputs(const TokenSpan& tokens, std::vector<float>& in
 }
 
 bool Embedding::lies_in_file() const {
-  return model::lies_in_file(table_) || (positions_ && model::lies_in_file(*positions_));
+  const auto lies = [](const Additions& additions) {
+    return additions.positions && model::lies_in_file(*additions.positions);
+  };
+  return model::lies_in_file(table_) || lies(own_) || lies(of_source_);
 }
 
 HeadPreparation::HeadPreparation(const ModelSpec& spec, const BlockParts& parts)

@@ -41,11 +41,14 @@ class Embedding {
   /// not have.
   void check(const TokenSpan& tokens, std::size_t position) const;
 
+  /// The text that is embedded: the model's own, or the source text of an encoder before a decoder.
+  enum class Text { kOwn, kSource };
+
   /// Writes the first block's input, hidden [tokens.size()][hidden_size]. Precondition: check() does not throw.
-  void embed(std::span<const PlacedToken> tokens, float* hidden) const;
+  void embed(std::span<const PlacedToken> tokens, float* hidden, Text text = Text::kOwn) const;
 
   /// Embeds consecutive tokens, the first of which is at `position`. Throws what check() does.
-  void embed(const TokenSpan& tokens, std::size_t position, float* hidden) const;
+  void embed(const TokenSpan& tokens, std::size_t position, float* hidden, Text text = Text::kOwn) const;
 
   /// Writes a token's row [hidden_size] before positions, token types and the norm are applied: the row that it brings,
   /// or the table's row of its id times the embedding's scale.
@@ -66,14 +69,22 @@ class Embedding {
   Linear& table() { return table_; }
 
  private:
+  /// What is added to the rows of tokens.
+  struct Additions {
+    std::optional<Linear> positions;
+    Norm norm;  ///< without a gain: no norm
+  };
+
+  void add_sinusoids(std::size_t position, float* row) const;
+
   std::size_t hidden_size_;
   std::size_t token_types_;
   std::size_t first_position_;  ///< row of the table of positions
+  std::optional<SinusoidSpec> sinusoids_;
   float scale_;
   Linear table_;
-  std::optional<Linear> positions_;
+  Additions own_, of_source_;
   std::vector<float> token_type_rows_;  ///< [token_types_][hidden_size]
-  Norm norm_;                           ///< without a gain: no norm
 
   /// The weights of a TokenInputSpec.
   struct TokenInputs {

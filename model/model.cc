@@ -18,8 +18,8 @@ namespace {
 
 /// Returns whether a role's matrix is used only for look-ups.
 bool is_looked_up(Role role, const ModelSpec& spec) {
-  return role == Role::kPositionEmbedding || role == Role::kTokenTypeEmbedding ||
-         (role == Role::kEmbedding && !spec.tied_embeddings);
+  return role == Role::kPositionEmbedding || role == Role::kEncoderPositionEmbedding ||
+         role == Role::kTokenTypeEmbedding || (role == Role::kEmbedding && !spec.tied_embeddings);
 }
 
 bool is_copied_by_mixer(Role role, const ModelSpec& spec, std::size_t layer) {
@@ -179,6 +179,7 @@ void Model::choose_fp16_tokens(const TokenSpan& tokens, std::size_t position,
 void Model::check(const TokenSpan& tokens, const SequenceState& state) const {
   const KeyValueCache& cache = state.cache();
   if (state.invalid()) throw Error("sequence", "a step failed and left its state half-changed: begin it anew");
+  if (spec().encoder && state.source() == nullptr) throw Error("sequence", "has no source text");
   embedding_and_head_.embedding().check(tokens, cache.position());
   if (!cache.rolling() && tokens.size() > cache.room()) {
     throw Error("cache", "has room for " + std::to_string(cache.room()) + " more tokens, " +
@@ -259,12 +260,12 @@ void Model::begin_pass(Workspace& workspace) const {
   rope_.look_up(workspace.batch_, workspace.angles_);
 }
 
-/// Runs the first `count` blocks. `wanted_only`: the last of them computes only the wanted tokens.
-void Model::run_blocks(std::size_t count, bool wanted_only, Workspace& workspace) const {
-  for (std::size_t layer = 0; layer < count; ++layer) {
+/// Runs the blocks begin .. end. `wanted_only`: the last of them computes only the wanted tokens.
+void Model::run_blocks(std::size_t begin, std::size_t end, bool wanted_only, Workspace& workspace) const {
+  for (std::size_t layer = begin; layer < end; ++layer) {
     forward_block(spec(), blocks_[layer], layer, workspace.angles_, workspace.batch_, cache_layer(spec(), layer),
                   workspace.hidden_.data(), workspace.activations_,
-                  {.wanted_only = wanted_only && layer + 1 == count,
+                  {.wanted_only = wanted_only && layer + 1 == end,
                    .token_inputs = token_inputs_of_layer(spec(), workspace.token_inputs_.data(), layer)});
   }
 }
@@ -272,7 +273,7 @@ void Model::run_blocks(std::size_t count, bool wanted_only, Workspace& workspace
 void Model::run_pass(Workspace& workspace) const {
   begin_pass(workspace);
   const bool wanted_only = can_keep_wanted_only(spec());
-  run_blocks(blocks_.size(), wanted_only, workspace);
+  run_blocks(first_layer(), blocks_.size(), wanted_only, workspace);
   const std::size_t size = spec().hidden_size;
   const float* row = workspace.hidden_.data();
   for (std::size_t i = 0; i < workspace.pieces_.size(); ++i) {
@@ -283,6 +284,51 @@ void Model::run_pass(Workspace& workspace) const {
     row += sequence.wanted * size;
   }
   check_files();
+}
+
+void Model::check_source(const TokenSpan& text) const {
+  if (text.size() == 0) throw Error("source text", "is empty");
+  if (text.size() > context_length()) {
+    throw Error("source text", "has " + std::to_string(text.size()) + " tokens, the model's context has " +
+                                   std::to_string(context_length()));
+  }
+  embedding_and_head_.embedding().check(text, 0);
+}
+
+std::vector<std::shared_ptr<EncodedSource>> Model::encode(std::span<const TokenSpan> texts, kernels::CacheType type,
+                                                          Workspace& workspace) const {
+  for (const TokenSpan& text : texts) check_source(text);
+  check_files();
+  std::vector<std::shared_ptr<EncodedSource>> sources;
+  kernels::with_team([&] {
+    while (sources.size() < texts.size()) {
+      std::vector<SequenceState> states;
+      workspace.tokens_.clear();
+      for (const TokenSpan& text : texts.subspan(sources.size())) {
+        if (!states.empty() && workspace.tokens_.size() + text.size() > kPassTokens) break;
+        for (std::size_t t = 0; t < text.size(); ++t) workspace.tokens_.push_back({.input = text[t], .position = t});
+        states.emplace_back(spec(), KeyValueCacheOptions{.type = kernels::CacheType::kF32, .capacity = text.size()},
+                            SequenceState::Layers::kOfEncoder);
+      }
+      workspace.batch_.clear();
+      for (std::size_t i = 0; i < states.size(); ++i) {
+        workspace.batch_.push_back({.tokens = texts[sources.size() + i].size(), .state = &states[i]});
+      }
+      const std::size_t size = spec().hidden_size;
+      workspace.hidden_.resize(workspace.tokens_.size() * size);
+      embedding_and_head_.embedding().embed(workspace.tokens_, workspace.hidden_.data(), Embedding::Text::kSource);
+      workspace.token_inputs_.clear();
+      rope_.look_up(workspace.batch_, workspace.angles_);
+      run_blocks(0, first_layer(), /*wanted_only=*/false, workspace);
+      std::span<const float> rows = workspace.hidden_;
+      for (const BatchSequence& sequence : workspace.batch_) {
+        sources.push_back(std::make_shared<EncodedSource>(spec(), rows.first(sequence.tokens * size), type));
+        rows = rows.subspan(sequence.tokens * size);
+      }
+    }
+  });
+  check_files();
+  return sources;
 }
 
 std::vector<float> Model::residual_stream(const TokenSpan& tokens, std::size_t blocks) const {
@@ -297,7 +343,7 @@ std::vector<float> Model::residual_stream(const TokenSpan& tokens, std::size_t b
   kernels::with_team([&] {
     while (cut_pass({&sequence, 1}, workspace)) {
       begin_pass(workspace);
-      run_blocks(blocks, /*wanted_only=*/false, workspace);
+      run_blocks(0, blocks, /*wanted_only=*/false, workspace);
       state.advance(workspace.batch_.front().tokens);
       rows.insert(rows.end(), workspace.hidden_.begin(), workspace.hidden_.end());
     }
@@ -354,6 +400,8 @@ kernels::CacheType Model::cache_type(CacheOptions::Type type) const {
       source_->quantization() && source_->quantization()->activations == ActivationType::kInt8;
   // The keys and values of an encoder are read in one pass only, so that rounding them costs more than it saves.
   if (!spec().causal) return kernels::CacheType::kF32;
+  const AttentionSpec* attention = spec().first_attention();
+  if (attention != nullptr && attention->biases_scores()) return kernels::CacheType::kF16;
   return int8_activations ? kernels::CacheType::kInt8 : kernels::CacheType::kF16;
 }
 
@@ -366,8 +414,11 @@ void Model::check_cache_options(const CacheOptions& options) const {
   if (options.type == CacheOptions::Type::kInt8 && attention != nullptr && attention->biases_scores()) {
     throw Error(context, "biases scores by distance, which caches in INT8 do not: choose f16 or f32");
   }
-  if (options.window > 0 && spec().learned_positions) {
-    throw Error(context, "has learned positions, which a rolling cache cannot renumber");
+  if (options.window > 0 && (spec().learned_positions || spec().sinusoids)) {
+    throw Error(context, "adds positions to its embedding, which a rolling cache cannot renumber");
+  }
+  if (options.window > 0 && spec().encoder) {
+    throw Error(context, "reads a source text whole: no window moves over it");
   }
   const std::size_t context_tokens = context_length();
   if (options.window > context_tokens || options.sinks > context_tokens - options.window) {

@@ -101,6 +101,12 @@ class Model {
   const ModelSource& source() const { return *source_; }
   const ModelSpec& spec() const { return source_->spec(); }
 
+  /// Runs the encoder over source texts, from which sequences are to continue: SequenceState::set_source. The texts
+  /// have their special tokens. `type`: of these sequences' caches. Throws Error for a text that is empty or too long,
+  /// or a token that is not in the vocabulary. Precondition: spec().encoder.
+  std::vector<std::shared_ptr<EncodedSource>> encode(std::span<const TokenSpan> texts, kernels::CacheType type,
+                                                     Workspace& workspace) const;
+
   /// Throws the Error that forward() would throw for tokens that continue a sequence, before anything has run.
   void check(const TokenSpan& tokens, const SequenceState& state) const;
 
@@ -171,7 +177,9 @@ class Model {
 
   bool cut_pass(std::span<const SequenceTokens> batch, Workspace& workspace) const;
   void begin_pass(Workspace& workspace) const;
-  void run_blocks(std::size_t count, bool wanted_only, Workspace& workspace) const;
+  void run_blocks(std::size_t begin, std::size_t end, bool wanted_only, Workspace& workspace) const;
+  std::size_t first_layer() const { return spec().encoder ? spec().encoder->layers : 0; }
+  void check_source(const TokenSpan& text) const;
   void run_pass(Workspace& workspace) const;
   kernels::CacheType cache_type(CacheOptions::Type type) const;
 

@@ -5,9 +5,16 @@
 
 namespace ballast::samples {
 
+StreamRows StreamRows::zeros() const {
+  return {.hidden = std::vector<float>(hidden.size()),
+          .shared_keys = std::vector<float>(shared_keys.size()),
+          .resting = std::vector<float>(resting.size())};
+}
+
 void StreamRows::append(const StreamRows& others) {
   hidden.insert(hidden.end(), others.hidden.begin(), others.hidden.end());
   shared_keys.insert(shared_keys.end(), others.shared_keys.begin(), others.shared_keys.end());
+  resting.insert(resting.end(), others.resting.begin(), others.resting.end());
 }
 
 BlockRunner::BlockRunner(const ModelSpec& spec, std::size_t length, std::function<void()> check_cancelled)
@@ -22,11 +29,11 @@ BlockRunner::Samples BlockRunner::Samples::part(std::size_t begin, std::size_t m
   const auto own = [&](std::span<float> rows) {
     return rows.subspan(rows.size() / count * begin, rows.size() / count * taken);
   };
-  return {first + begin, taken, own(hidden), own(shared_keys)};
+  return {first + begin, taken, own(hidden), own(shared_keys), own(resting)};
 }
 
 BlockRunner::Samples BlockRunner::all() {
-  return {0, rows_.hidden.size() / (length_ * spec_.hidden_size), rows_.hidden, rows_.shared_keys};
+  return {0, rows_.hidden.size() / (length_ * spec_.hidden_size), rows_.hidden, rows_.shared_keys, rows_.resting};
 }
 
 void BlockRunner::set_prefix(std::shared_ptr<const model::Embedding> embedding, std::span<const int> ids) {
@@ -48,14 +55,34 @@ void BlockRunner::embed(std::shared_ptr<const model::Embedding> embedding, const
   std::vector<float>& hidden = rows_.hidden;
   for (std::size_t s = 0; s < tokens.count(); ++s) {
     hidden.resize(hidden.size() + size);
-    embedding->embed(tokens.of(s), prefix_.size(), hidden.data() + hidden.size() - size);
+    float* row = hidden.data() + hidden.size() - size;
+    if (!spec_.encoder) {
+      embedding->embed(tokens.of(s), prefix_.size(), row);
+      continue;
+    }
+    embedding->embed(tokens.of(s), 0, row, model::Embedding::Text::kSource);
+    rows_.resting.resize(hidden.size());
+    embed_decoder(*embedding, tokens.of(s), rows_.resting.data() + hidden.size() - size);
   }
   rows_.shared_keys.resize(hidden.size() / spec_.hidden_size * shared_keys_.row_size());
   if (tokens_.ids.empty()) set_origin(std::move(embedding), tokens);
 }
 
+/// Embeds a sample as the decoder reads it: after the token that begins its text.
+void BlockRunner::embed_decoder(const model::Embedding& embedding, std::span<const int> sample, float* hidden) const {
+  std::vector<int> ids = {spec_.encoder->start_token};
+  ids.insert(ids.end(), sample.begin(), sample.end() - 1);
+  embedding.embed(ids, 0, hidden);
+}
+
+/// The encoder's output rests from now on, and the decoder's text runs.
+void BlockRunner::begin_decoder(const Samples& batch) const {
+  std::ranges::swap_ranges(batch.hidden, batch.resting);
+}
+
 void BlockRunner::resize(const SampleTokens& tokens) {
   rows_.hidden.resize(tokens.ids.size() * spec_.hidden_size);
+  rows_.resting.resize(spec_.encoder ? rows_.hidden.size() : 0);
   rows_.shared_keys.resize(tokens.ids.size() * shared_keys_.row_size());
 }
 
@@ -97,6 +124,7 @@ void BlockRunner::run_prefix(const model::BlockWeights& block, std::size_t layer
 
 void BlockRunner::run_batch(const model::BlockWeights& block, std::size_t layer, const Samples& batch,
                             const model::ForwardOptions& options) {
+  if (spec_.encoder && layer == spec_.encoder->layers) begin_decoder(batch);
   std::vector<model::SequenceState> states;
   for (std::size_t i = 0; i < batch.count; ++i) {
     if (after_prefix_) {
@@ -106,6 +134,8 @@ void BlockRunner::run_batch(const model::BlockWeights& block, std::size_t layer,
                           model::KeyValueCacheOptions{.type = kernels::CacheType::kF32, .capacity = length_});
     }
     shared_keys_.give(layer, batch.part(i, 1).shared_keys, states.back());
+    if (!spec_.layers[layer].reads_source()) continue;
+    states.back().set_source(std::make_shared<model::EncodedSource>(spec_, layer, batch.part(i, 1).resting));
   }
   std::vector<model::BatchSequence> sequences;
   sequences.reserve(batch.count);
@@ -160,7 +190,8 @@ void BlockRunner::observe(const model::BlockWeights& block, std::size_t layer, c
         }
         std::vector<float> hidden(batch.hidden.begin(), batch.hidden.end());
         std::vector<float> shared_keys(batch.shared_keys.begin(), batch.shared_keys.end());
-        run_batches(block, layer, {batch.first, batch.count, hidden, shared_keys}, options, visit);
+        std::vector<float> resting(batch.resting.begin(), batch.resting.end());
+        run_batches(block, layer, {batch.first, batch.count, hidden, shared_keys, resting}, options, visit);
       }
     }
     for (Observer* observer : observers) observer->end_shard(shard);

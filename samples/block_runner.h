@@ -2,6 +2,7 @@
 #ifndef BALLAST_SAMPLES_BLOCK_RUNNER_H_
 #define BALLAST_SAMPLES_BLOCK_RUNNER_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -28,11 +29,21 @@ inline constexpr std::size_t kBatchTokens = 1024;
 struct StreamRows {
   std::vector<float> hidden;       ///< the residual stream
   std::vector<float> shared_keys;  ///< model::SharedKeys: keys and values that later blocks read, too
+  /// In a model with an encoder, the stream that rests: before the decoder's first block its text, then what the
+  /// encoder made of the source text.
+  std::vector<float> resting;
+
+  /// Returns all of them.
+  std::array<std::span<float>, 3> all() { return {hidden, shared_keys, resting}; }
+
+  /// Returns rows of zeros of these sizes.
+  StreamRows zeros() const;
 
   void append(const StreamRows& others);
 };
 
-/// Holds samples of one length and runs them through blocks. The samples are those of this rank. One thread.
+/// Holds samples of one length and runs them through blocks. The samples are those of this rank. One thread. In a model
+/// with an encoder, a sample is both texts: the decoder repeats the source text.
 class BlockRunner {
  public:
   /// `check_cancelled` is called after every batch that a block ran, and may throw.
@@ -88,6 +99,7 @@ class BlockRunner {
     std::size_t count = 0;
     std::span<float> hidden{};
     std::span<float> shared_keys{};
+    std::span<float> resting{};
 
     /// Returns the samples from index `begin` on, at most `most`.
     Samples part(std::size_t begin, std::size_t most) const;
@@ -102,6 +114,8 @@ class BlockRunner {
                    const model::ForwardOptions& options, const Visit& visit);
   void run_batch(const model::BlockWeights& block, std::size_t layer, const Samples& batch,
                  const model::ForwardOptions& options);
+  void embed_decoder(const model::Embedding& embedding, std::span<const int> sample, float* hidden) const;
+  void begin_decoder(const Samples& batch) const;
   void run_prefix(const model::BlockWeights& block, std::size_t layer);
   void forward(const model::BlockWeights& block, std::size_t layer, std::span<const model::BatchSequence> sequences,
                std::span<float> hidden, const model::ForwardOptions& options);

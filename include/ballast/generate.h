@@ -70,6 +70,9 @@ struct GenerateOptions {
   /// For chats: a JSON list of tools that the model may call, as in OpenAI's API: [{"type": "function", "function":
   /// {"name": "add", "description": "..", "parameters": (a JSON schema)}}].
   std::string tools{};
+  /// For models with an encoder, whose prompt is the source text: TranslateOptions of the same names.
+  std::string source_language{};
+  std::string target_language{};
   CacheOptions cache{};
 };
 
@@ -129,12 +132,13 @@ class Generator {
   Generator(Generator&&) noexcept;
   Generator& operator=(Generator&&) noexcept;
 
-  /// Continues token ids from the beginning of a context. The common beginning with the last call's context is not read
-  /// again. Throws Error if there are none, or if the context has no room for one more.
+  /// Continues token ids from the beginning of a context. A model with an encoder reads them as its source text, and
+  /// writes a text that begins with TranslateOptions::first_tokens. The common beginning with the last call's context
+  /// is not read again. Throws Error if there are none, or if the context has no room for one more.
   GenerateResult generate(std::span<const int> prompt, const GenerateOptions& options,
                           const OnGenerateStep& on_step = {});
 
-  /// Continues a text, after adding the special tokens around it.
+  /// Continues a text, or reads it as a source text, after adding the special tokens around it.
   GenerateResult generate(std::string_view prompt, const GenerateOptions& options, const OnGenerateStep& on_step = {});
 
   /// Answers a conversation, including system message and earlier turns, by the model's chat template. Samples with the

@@ -18,6 +18,7 @@
 #include "ballast/progress.h"
 #include "ballast/spec.h"
 #include "ballast/tensor.h"
+#include "ballast/translate.h"
 
 namespace ballast {
 
@@ -99,6 +100,18 @@ class Model {
   /// if the model has no classifier. Throws Error for other classifiers.
   Ranking rerank(const std::string& query, std::span<const std::string> documents, const ClassifyOptions& options = {},
                  const Progress& progress = {}) const;
+
+  /// Returns the options that the model's files recommend; the defaults if they are disabled by
+  /// ModelOptions::generation_config.
+  const TranslateOptions& translate_defaults() const;
+
+  /// Writes a text from each source text, with an encoder and a decoder. Texts run in batches; the result of one does
+  /// not depend on the others. The second form reads tokens with the special ones, and no languages. Throws Error for a
+  /// model without an encoder, an unknown language, and a text that is longer than the context.
+  std::vector<Translation> translate(std::span<const std::string> texts, const TranslateOptions& options,
+                                     const Progress& progress = {}) const;
+  std::vector<Translation> translate(std::span<const std::vector<int>> sources, const TranslateOptions& options,
+                                     const Progress& progress = {}) const;
 
  private:
   friend class Generator;

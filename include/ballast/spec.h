@@ -77,15 +77,17 @@ struct QueryGrowthSpec {
 
 /// Biases of scores by the distance of key and query (T5, arXiv:1910.10683). Short distances have a bucket each, longer
 /// ones share buckets that widen by the logarithm up to `reach`; beyond it is the last one. Keys after the query have
-/// the second half of the buckets.
+/// the second half of the buckets, or that of the query itself.
 struct RelativeBiasSpec {
   std::size_t buckets = 0;  ///< even
-  std::size_t reach = 0;    ///< in tokens, more than buckets / 4
+  std::size_t reach = 0;    ///< in tokens, more than the buckets for single distances of one side
+  bool backwards = false;   ///< all buckets are for keys before the query: a decoder's
 
   /// Returns the bucket of a key `distance` positions after its query, or before it if that is negative.
   std::size_t bucket(std::int64_t distance) const {
-    const std::size_t side = buckets / 2;
+    const std::size_t side = backwards ? buckets : buckets / 2;
     const std::size_t exact = side / 2;
+    if (backwards) distance = std::min(distance, std::int64_t{0});
     const std::size_t before = distance > 0 ? side : 0;
     const auto tokens = static_cast<std::size_t>(distance < 0 ? -distance : distance);
     if (tokens < exact) return before + tokens;
@@ -178,6 +180,14 @@ struct AttentionSpec {
   bool operator==(const AttentionSpec&) const = default;
 };
 
+/// Attention of a decoder's text to what an encoder made of the source text: only queries are projections of the
+/// block's input; keys and values are projections of the encoder's output. Nothing rotates.
+struct CrossAttentionSpec {
+  AttentionSpec attention;
+
+  bool operator==(const CrossAttentionSpec&) const = default;
+};
+
 /// Latent attention (DeepSeek-V2, arXiv:2405.04434): queries, keys and values are computed from narrow normalized
 /// vectors; the keys' rotated part is one vector that all heads share. A head's plain channels come first, then the
 /// rotated ones; each head has its own keys and values, and no norms.
@@ -255,8 +265,8 @@ struct NoMixerSpec {
 };
 
 /// The part of a layer that moves information between tokens.
-using MixerSpec = std::variant<AttentionSpec, LatentAttentionSpec, GatedDeltaSpec, ShortConvolutionSpec, Mamba2Spec,
-                               ParallelMixersSpec, NoMixerSpec>;
+using MixerSpec = std::variant<AttentionSpec, CrossAttentionSpec, LatentAttentionSpec, GatedDeltaSpec,
+                               ShortConvolutionSpec, Mamba2Spec, ParallelMixersSpec, NoMixerSpec>;
 
 /// MLPs of which a router picks some for each token.
 struct ExpertSpec {
@@ -303,19 +313,23 @@ struct MlpSpec {
 };
 
 /// One layer, without its norms and their arrangement (BlockLayout), which all layers share. Only with
-/// BlockLayout::kPreNorm it may have no mixer or no MLP, and then it lacks the norm before it, too.
+/// BlockLayout::kPreNorm it may have no mixer, and only with that or BlockLayout::kPostNorm no MLP; then it lacks its
+/// norm, too.
 struct LayerSpec {
   MixerSpec mixer;
   MlpSpec mlp;
-  bool mixer_norm = true;  ///< false: the mixer reads the residual stream without a norm; BlockLayout::kPreNorm only
+  bool mixer_norm = true;    ///< false: the mixer reads the residual stream without a norm; BlockLayout::kPreNorm only
+  bool stream_norm = false;  ///< a norm of the residual stream after the layer, the last one of an EncoderSpec
 
-  /// Returns the heads of plain or latent attention; null if the mixer is not attention.
+  /// Returns the heads of plain, cross- or latent attention; null if the mixer is not attention.
   const AttentionSpec* attention() const {
+    if (const auto* cross = std::get_if<CrossAttentionSpec>(&mixer)) return &cross->attention;
     if (const auto* latent = std::get_if<LatentAttentionSpec>(&mixer)) return &latent->attention;
     if (const auto* parallel = std::get_if<ParallelMixersSpec>(&mixer)) return &parallel->attention;
     return std::get_if<AttentionSpec>(&mixer);
   }
   AttentionSpec* attention() {
+    if (auto* cross = std::get_if<CrossAttentionSpec>(&mixer)) return &cross->attention;
     if (auto* latent = std::get_if<LatentAttentionSpec>(&mixer)) return &latent->attention;
     if (auto* parallel = std::get_if<ParallelMixersSpec>(&mixer)) return &parallel->attention;
     return std::get_if<AttentionSpec>(&mixer);
@@ -329,8 +343,27 @@ struct LayerSpec {
   }
 
   bool has_mixer() const { return !std::holds_alternative<NoMixerSpec>(mixer); }
+  bool reads_source() const { return std::holds_alternative<CrossAttentionSpec>(mixer); }
 
   bool operator==(const LayerSpec&) const = default;
+};
+
+/// The encoder of a model that reads a source text and writes a text from it. Its layers are the first of
+/// ModelSpec::layers. Each block of the decoder is two layers after them: attention to its own text, without an MLP,
+/// then CrossAttentionSpec and the MLP.
+struct EncoderSpec {
+  std::size_t layers = 0;
+  int start_token = 0;  ///< with which the decoder's text begins
+
+  bool operator==(const EncoderSpec&) const = default;
+};
+
+/// Positions as sines and cosines of angles, which are added to the embedding (arXiv:1706.03762): the first half of the
+/// channels has the sines, the second the cosines. Pair i has the angle position / 10000^(i / steps).
+struct SinusoidSpec {
+  std::size_t steps = 0;
+
+  bool operator==(const SinusoidSpec&) const = default;
 };
 
 /// Each layer's own input of a token, independent of earlier tokens: `size` channels, the sum of the token's row in a
@@ -439,8 +472,10 @@ struct ModelSpec {
   std::size_t long_context = 0;    ///< the context with the rotations' long factors; 0: there is none
   bool tied_embeddings = false;    ///< the head is the embedding
   bool causal = true;              ///< false: an encoder, in which every token attends to all, or to all in its window
-  bool learned_positions = false;  ///< a table of positions is added to the embedding
-  std::size_t first_position = 0;  ///< the row of that table for the first token
+  bool learned_positions = false;  ///< a table of positions is added to the embedding; an encoder has its own
+  std::optional<SinusoidSpec> sinusoids{};
+  std::size_t first_position = 0;  ///< the row of that table, or the position in the angles, for the first token
+  std::optional<EncoderSpec> encoder{};
 
   NormSpec norm;
   BlockLayout layout = BlockLayout::kPreNorm;
@@ -465,6 +500,12 @@ struct ModelSpec {
   std::optional<ClassifierSpec> classifier{};  ///< without a head, unless it has a token_score
 
   std::vector<int> stop_tokens;  ///< ids that end a generation
+
+  /// Returns whether a layer belongs to the encoder of a model that has a decoder, too.
+  bool in_encoder(std::size_t layer) const { return encoder && layer < encoder->layers; }
+
+  /// Returns whether a layer's tokens see only those before them.
+  bool is_causal(std::size_t layer) const { return causal && !in_encoder(layer); }
 
   /// Returns whether the outputs of a block's halves are added to the residual stream unchanged.
   bool adds_returned() const { return !normalizes_returned() && residual_scale == 1.0; }

@@ -68,6 +68,12 @@ struct Architecture {
   std::string_view model_type = {};         ///< in config.json
   std::string_view gguf_architecture = {};  ///< general.architecture of a GGUF; empty: the family has none
   std::span<const TensorNames> names = {};
+
+  /// The names in the two layers of each block of a decoder with an encoder (EncoderSpec): "{}" is replaced by the
+  /// block's index. `names` is for the encoder's layers and for what is outside of blocks.
+  std::span<const TensorNames> decoder_names = {};
+  std::span<const TensorNames> cross_names = {};
+
   std::span<const FusedTensor> fused = {};
 
   /// Reads a config.json. Throws Error naming the field.
@@ -118,12 +124,19 @@ const Architecture& architecture_for_gguf(std::string_view name, std::string_vie
 /// Returns the families whose models can be written as GGUFs: "llama, mistral".
 std::string gguf_families();
 
-/// Returns the first of a role's names: "model.layers.3.self_attn.q_proj". Precondition: the architecture has the role.
-std::string module_name(const Architecture& architecture, Role role, std::size_t layer = 0, std::size_t expert = 0);
+/// Returns an architecture's names for a layer, and changes the layer's index to that which they contain.
+/// `encoder_layers`: EncoderSpec::layers, 0 without an encoder.
+std::span<const TensorNames> names_of_layer(const Architecture& architecture, std::size_t encoder_layers,
+                                            std::size_t& layer);
+
+/// Returns the first of a role's names among names_of_layer: "model.layers.3.self_attn.q_proj". Precondition: the
+/// architecture has the role.
+std::string module_name(const Architecture& architecture, Role role, std::size_t layer = 0, std::size_t expert = 0,
+                        std::size_t encoder_layers = 0);
 
 /// Returns all names that a role may have in a checkpoint of either kind, the most likely first.
 std::vector<std::string> stored_names(const Architecture& architecture, Role role, bool gguf, std::size_t layer,
-                                      std::size_t expert);
+                                      std::size_t expert, std::size_t encoder_layers = 0);
 
 /// Returns a pattern of TensorNames with its indices filled in.
 std::string fill_in(std::string_view pattern, std::size_t layer, std::size_t expert);

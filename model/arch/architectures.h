@@ -102,7 +102,15 @@
   ADD(kJinaEmbeddingsV3)           \
   ADD(kElectra)                    \
   ADD(kDebertaV2)                  \
-  ADD(kEuroBert)
+  ADD(kEuroBert)                   \
+  ADD(kT5)                         \
+  ADD(kMt5)                        \
+  ADD(kUmt5)                       \
+  ADD(kBart)                       \
+  ADD(kMbart)                      \
+  ADD(kPegasus)                    \
+  ADD(kMarian)                     \
+  ADD(kM2m100)
 
 namespace ballast::model {
 

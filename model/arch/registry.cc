@@ -78,20 +78,29 @@ std::string fill_in(std::string_view pattern, std::size_t layer, std::size_t exp
   return name;
 }
 
-std::string module_name(const Architecture& architecture, Role role, std::size_t layer, std::size_t expert) {
-  const auto it = std::ranges::find(architecture.names, role, &TensorNames::role);
+std::span<const TensorNames> names_of_layer(const Architecture& architecture, std::size_t encoder_layers,
+                                            std::size_t& layer) {
+  if (encoder_layers == 0 || layer < encoder_layers) return architecture.names;
+  const std::size_t in_decoder = layer - encoder_layers;
+  layer = in_decoder / 2;
+  return in_decoder % 2 == 0 ? architecture.decoder_names : architecture.cross_names;
+}
+
+std::string module_name(const Architecture& architecture, Role role, std::size_t layer, std::size_t expert,
+                        std::size_t encoder_layers) {
+  const std::span<const TensorNames> names = names_of_layer(architecture, encoder_layers, layer);
+  const auto it = std::ranges::find(names, role, &TensorNames::role);
   // A head without a bias in the original may get one by a fold.
-  if (role == Role::kHeadBias && it == architecture.names.end())
-    return module_name(architecture, Role::kHead) + ".bias";
-  if (role == Role::kClassifier && it == architecture.names.end()) return kClassifierOfDecoder;
-  assert(it != architecture.names.end());
+  if (role == Role::kHeadBias && it == names.end()) return module_name(architecture, Role::kHead) + ".bias";
+  if (role == Role::kClassifier && it == names.end()) return kClassifierOfDecoder;
+  assert(it != names.end());
   return fill_in(it->huggingface, layer, expert);
 }
 
 std::vector<std::string> stored_names(const Architecture& architecture, Role role, bool gguf, std::size_t layer,
-                                      std::size_t expert) {
+                                      std::size_t expert, std::size_t encoder_layers) {
   std::vector<std::string> names;
-  for (const TensorNames& entry : architecture.names) {
+  for (const TensorNames& entry : names_of_layer(architecture, encoder_layers, layer)) {
     const std::string_view pattern = gguf ? entry.gguf : entry.huggingface;
     if (entry.role == role && !pattern.empty()) names.push_back(fill_in(pattern, layer, expert));
   }

@@ -9,7 +9,9 @@ namespace ballast::model {
 /// The tensors of a model by their purpose; model/roles/role_row.h describes each.
 enum class Role : std::uint16_t {
   kEmbedding,
-  kPositionEmbedding,   ///< [context_length, hidden]
+  kPositionEmbedding,  ///< [context_length, hidden]
+  kEncoderPositionEmbedding,
+  kEncoderEmbeddingNorm,
   kTokenTypeEmbedding,  ///< [token_types, hidden]
   kEmbeddingNorm,
   kTokenInputTable,       ///< each layer's own input of a token, [vocabulary, layers * channels]
@@ -83,6 +85,7 @@ enum class Role : std::uint16_t {
   kUp,
   kDown,
   kMlpPostNorm,     ///< of the output of the MLP or the experts
+  kEncoderNorm,     ///< of an encoder's output
   kTokenInputGate,  ///< multiplies the layer's own input of a token
   kTokenInputOutput,
   kTokenInputPostNorm,

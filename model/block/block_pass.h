@@ -69,6 +69,7 @@ struct BlockActivations {
   Buffer attention_input, query_key_value, attention_output, output_gate;
   Buffer query_latent, key_value_latent, key_position, head_queries, head_values, sink_queries;
   Buffer query_distances, key_distances, distance_scores;
+  Buffer source_rows, source_keys_values;
   Buffer mlp_input, mlp_hidden, mlp_up;
   Buffer returned;  ///< the output of mixer or MLP, if it is not added directly
   Buffer token_stream, token_hidden;
@@ -127,6 +128,7 @@ struct BlockPass {
   const ForwardOptions& options;
   StepRows rows;           ///< of hidden
   StepRows wanted_rows{};  ///< of the tokens that ForwardOptions::wanted_only keeps
+  bool causal = true;      ///< tokens see only those before them
   std::size_t tokens = rows.count();
 
   /// Returns the rows of hidden that the mixer leaves for the rest of the block.

@@ -156,6 +156,7 @@ struct BlockWeights {
   Norm mlp_norm;
   std::variant<std::monostate, MlpWeights, ExpertWeights> mlp;  ///< monostate: the layer has no MLP
   Norm mlp_post_norm;
+  Norm stream_norm;  ///< of the residual stream after the block
   std::optional<TokenInputWeights> token_inputs;
   float scale = 1.0F;  ///< factor on the residual stream after the block
 };

@@ -107,6 +107,7 @@ std::size_t forward_post_norm(const BlockPass& pass, float* hidden) {
   std::copy_n(hidden, size, a.attention_input.data());
   forward_mixer(pass, {a.attention_input.data(), pass.spec.hidden_size}, hidden);
   pass.block.attention_norm.apply(hidden, pass.tokens, hidden);
+  if (!pass.layer.mlp.exists()) return pass.tokens;
   std::copy_n(hidden, size, a.mlp_input.data());
   forward_second_half(pass, {a.mlp_input.data(), pass.spec.hidden_size}, hidden);
   pass.block.mlp_norm.apply(hidden, pass.tokens, hidden);
@@ -279,7 +280,8 @@ void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t
                           .activations = activations,
                           .options = options,
                           .rows = StepRows(activations.row_ends),
-                          .wanted_rows = StepRows(activations.wanted_ends)};
+                          .wanted_rows = StepRows(activations.wanted_ends),
+                          .causal = spec.is_causal(layer)};
   const std::size_t size = pass.tokens * spec.hidden_size;
   activations.attention_input.grow(size);
   activations.mlp_input.grow(size);
@@ -288,6 +290,7 @@ void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t
   kernels::with_team([&] {
     const std::size_t left = forward_in_layout(pass, hidden);
     if (block.token_inputs && left > 0) add_token_inputs(pass, hidden);
+    if (!block.stream_norm.gain.empty()) block.stream_norm.apply(hidden, left, hidden);
     if (block.scale == 1.0F) return;
     const std::size_t values = left * spec.hidden_size;
     kernels::parallel_ranges(values, kernels::threads_for(values), [&](std::size_t begin, std::size_t end) {

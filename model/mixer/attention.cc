@@ -74,27 +74,14 @@ CacheShape shape_of_cache(const LayerSpec& layer) {
 }
 
 constexpr std::array<RoleRow, 12> kRoles{{
-    {.role = Role::kQuery,
-     .shape =
-         [](const ModelSpec& spec, const LayerSpec& layer) {
-           return MatrixShape{layer.attention()->heads * layer.attention()->head_size, spec.hidden_size};
-         },
-     .bias_flag = &BiasSpec::query,
-     .reads = Role::kAttentionNorm,
-     .why_bias_stays = why_query_bias_stays},
+    kQueryRow,
     {.role = Role::kKey,
-     .shape =
-         [](const ModelSpec& spec, const LayerSpec& layer) {
-           return MatrixShape{layer.attention()->kv_heads * layer.attention()->head_size, spec.hidden_size};
-         },
+     .shape = key_shape,
      .present = has_own_keys,
      .bias_flag = &BiasSpec::key,
      .reads = Role::kAttentionNorm},
     {.role = Role::kValue,
-     .shape =
-         [](const ModelSpec& spec, const LayerSpec& layer) {
-           return MatrixShape{layer.attention()->kv_heads * layer.attention()->value_size, spec.hidden_size};
-         },
+     .shape = value_shape,
      .present = [](const ModelSpec& spec,
                    const LayerSpec& layer) { return has_own_keys(spec, layer) && !layer.attention()->values_are_keys; },
      .bias_flag = &BiasSpec::value,

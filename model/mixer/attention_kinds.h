@@ -1,4 +1,4 @@
-// The kinds of attention: plain heads, and heads computed from latent vectors.
+// The kinds of attention: plain heads, heads that read an encoder's output, and heads computed from latent vectors.
 #ifndef BALLAST_MODEL_MIXER_ATTENTION_KINDS_H_
 #define BALLAST_MODEL_MIXER_ATTENTION_KINDS_H_
 
@@ -9,6 +9,7 @@
 namespace ballast::model {
 
 extern const MixerKind kAttention;
+extern const MixerKind kCrossAttention;
 extern const MixerKind kLatentAttention;
 
 /// Returns the number of rotated channels of a head.

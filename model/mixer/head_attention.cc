@@ -256,7 +256,7 @@ std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) 
                                    .head_size = layout.cache.key_size,
                                    .scale = static_cast<float>(spec.scale),
                                    .value_size = layout.cache.value_size,
-                                   .causal = pass.spec.causal,
+                                   .causal = is_causal(pass),
                                    .score_cap = static_cast<float>(spec.score_cap),
                                    .sink_logits = sink_logits_.empty() ? nullptr : sink_logits_.data()};
   if (!distance_bias_.empty()) shape.distance_bias = {.values = distance_bias_.data(), .reach = bias_reach_};
@@ -279,7 +279,7 @@ std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) 
     entry.q = rows + left_out * layout.size;
     entry.q_stride = layout.size;
     entry.queries = sequence.tokens - left_out;
-    entry.kv = cache.view(pass.state_layer, sequence.tokens);
+    entry.kv = keys_of(pass, sequence);
     entry.kv.key_bias = bias;
     entry.out = a.attention_output.data() + written * layout.heads * layout.cache.value_size;
     entry.window = narrower_window(spec.window, cache.window());
@@ -332,6 +332,10 @@ std::size_t HeadAttention::forward(const BlockPass& pass, const LinearRows& inpu
   const LinearOutput output[] = {{&output_, hidden, pass.spec.hidden_size, true}};
   pass.apply_linears(output, {values, width}, pass.rows_after_mixer());
   return left;
+}
+
+kernels::KeyValueView HeadAttention::keys_of(const BlockPass& pass, const BatchSequence& sequence) const {
+  return sequence.state->cache().view(pass.state_layer, sequence.tokens);
 }
 
 float* HeadAttention::values_of_heads(const BlockPass& pass, std::size_t /*rows*/) const {

@@ -52,9 +52,13 @@ class HeadAttention : public Mixer {
 
   virtual HeadRow row_of(const LayerSpec& layer) const = 0;
 
-  /// Projects the input to queries, keys and values, neither normalized nor rotated, in activations.query_key_value,
-  /// and to the output gate in activations.output_gate.
+  /// Projects the input to queries, and to keys and values if a row has any, neither normalized nor rotated, in
+  /// activations.query_key_value, and to the output gate in activations.output_gate.
   virtual void project(const BlockPass& pass, const HeadRow& layout, const LinearRows& input) const = 0;
+
+  /// Returns the keys and values that a sequence's tokens attend to, and whether only up to their own positions.
+  virtual kernels::KeyValueView keys_of(const BlockPass& pass, const BatchSequence& sequence) const;
+  virtual bool is_causal(const BlockPass& pass) const { return pass.causal; }
 
   /// Returns values of the heads, dense, for `rows` rows of activations.attention_output, which are sums of the cached
   /// values.

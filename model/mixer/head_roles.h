@@ -1,4 +1,4 @@
-// Rows of the role table that plain and latent attention share.
+// Rows of the role table that the kinds of attention share.
 #ifndef BALLAST_MODEL_MIXER_HEAD_ROLES_H_
 #define BALLAST_MODEL_MIXER_HEAD_ROLES_H_
 
@@ -61,6 +61,22 @@ inline const char* why_query_bias_stays(const LayerSpec& layer) {
   return layer.attention()->query_key_norm ? "the query norm follows, and it meets every key differently"
                                            : "it meets every key differently";
 }
+
+inline MatrixShape query_shape(const ModelSpec& spec, const LayerSpec& layer) {
+  return {layer.attention()->heads * layer.attention()->head_size, spec.hidden_size};
+}
+inline MatrixShape key_shape(const ModelSpec& spec, const LayerSpec& layer) {
+  return {layer.attention()->kv_heads * layer.attention()->head_size, spec.hidden_size};
+}
+inline MatrixShape value_shape(const ModelSpec& spec, const LayerSpec& layer) {
+  return {layer.attention()->kv_heads * layer.attention()->value_size, spec.hidden_size};
+}
+
+inline constexpr RoleRow kQueryRow = {.role = Role::kQuery,
+                                      .shape = query_shape,
+                                      .bias_flag = &BiasSpec::query,
+                                      .reads = Role::kAttentionNorm,
+                                      .why_bias_stays = why_query_bias_stays};
 
 inline constexpr RoleRow kOutputGateRow = {
     .role = Role::kOutputGate,

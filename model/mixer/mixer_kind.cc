@@ -10,6 +10,7 @@ namespace ballast::model {
 
 const MixerKind& mixer_kind(const LayerSpec& layer) {
   if (std::holds_alternative<AttentionSpec>(layer.mixer)) return kAttention;
+  if (std::holds_alternative<CrossAttentionSpec>(layer.mixer)) return kCrossAttention;
   if (std::holds_alternative<LatentAttentionSpec>(layer.mixer)) return kLatentAttention;
   if (std::holds_alternative<GatedDeltaSpec>(layer.mixer)) return kGatedDelta;
   if (std::holds_alternative<ShortConvolutionSpec>(layer.mixer)) return kShortConvolution;
@@ -19,8 +20,8 @@ const MixerKind& mixer_kind(const LayerSpec& layer) {
 }
 
 std::span<const MixerKind* const> mixer_kinds() {
-  static const std::array kinds = {&kAttention, &kLatentAttention,  &kGatedDelta, &kShortConvolution,
-                                   &kMamba2,    &parallel_mixers(), &kNoMixer};
+  static const std::array kinds = {&kAttention,        &kCrossAttention, &kLatentAttention,  &kGatedDelta,
+                                   &kShortConvolution, &kMamba2,         &parallel_mixers(), &kNoMixer};
   return kinds;
 }
 
@@ -33,6 +34,11 @@ std::optional<ValuePath> value_path(const LayerSpec& layer) {
 CacheShape cache_shape(const LayerSpec& layer) {
   const MixerKind& kind = mixer_kind(layer);
   return kind.cache_shape == nullptr ? CacheShape{} : kind.cache_shape(layer);
+}
+
+CacheShape source_shape(const LayerSpec& layer) {
+  const MixerKind& kind = mixer_kind(layer);
+  return kind.source_shape == nullptr ? CacheShape{} : kind.source_shape(layer);
 }
 
 }  // namespace ballast::model

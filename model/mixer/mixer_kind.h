@@ -28,6 +28,9 @@ struct MixerKind {
   /// Returns the shape of the keys and values that a token adds to the layer's cache; null: none.
   CacheShape (*cache_shape)(const LayerSpec&) = nullptr;
 
+  /// Returns the shape of the keys and values that the layer makes of each token of a source text; null: none.
+  CacheShape (*source_shape)(const LayerSpec&) = nullptr;
+
   /// Creates the initial state of a sequence in a layer, other than keys and values; null: none.
   std::unique_ptr<MixerState> (*make_state)(const ModelSpec&, std::size_t layer) = nullptr;
 
@@ -49,6 +52,9 @@ std::optional<ValuePath> value_path(const LayerSpec& layer);
 
 /// Returns MixerKind::cache_shape of a layer; without heads if it has none.
 CacheShape cache_shape(const LayerSpec& layer);
+
+/// Returns MixerKind::source_shape of a layer; without heads if it has none.
+CacheShape source_shape(const LayerSpec& layer);
 
 }  // namespace ballast::model
 

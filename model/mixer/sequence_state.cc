@@ -9,9 +9,12 @@ namespace ballast::model {
 
 namespace {
 
-std::vector<CacheShape> cache_shapes(const ModelSpec& spec) {
+std::vector<CacheShape> cache_shapes(const ModelSpec& spec, SequenceState::Layers layers) {
   std::vector<CacheShape> shapes;
-  for (const LayerSpec& layer : spec.layers) shapes.push_back(cache_shape(layer));
+  for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
+    const bool runs = spec.in_encoder(layer) == (layers == SequenceState::Layers::kOfEncoder);
+    shapes.push_back(runs ? cache_shape(spec.layers[layer]) : CacheShape{});
+  }
   return shapes;
 }
 
@@ -61,8 +64,8 @@ std::vector<std::span<float>> MixerStates::values() {
   return all;
 }
 
-SequenceState::SequenceState(const ModelSpec& spec, const KeyValueCacheOptions& options)
-    : cache_(cache_shapes(spec), options) {
+SequenceState::SequenceState(const ModelSpec& spec, const KeyValueCacheOptions& options, Layers layers)
+    : cache_(cache_shapes(spec, layers), options) {
   for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) mixers_.add(make_mixer_state(spec, layer));
   beginning_ = std::make_shared<const MixerStates>(mixers_);
 }

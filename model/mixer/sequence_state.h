@@ -10,6 +10,7 @@
 
 #include "ballast/spec.h"
 #include "model/cache/key_value_cache.h"
+#include "model/mixer/encoded_source.h"
 
 namespace ballast::model {
 
@@ -67,8 +68,11 @@ inline std::size_t cache_layer(const ModelSpec& spec, std::size_t layer) {
 /// Not thread-safe.
 class SequenceState {
  public:
-  /// Creates the states of all layers of a model.
-  SequenceState(const ModelSpec& spec, const KeyValueCacheOptions& options);
+  /// The layers that a state is for: those that run over a text, or the encoder's, which run over its source text.
+  enum class Layers { kOfText, kOfEncoder };
+
+  /// Creates the states of all these layers of a model.
+  SequenceState(const ModelSpec& spec, const KeyValueCacheOptions& options, Layers layers = Layers::kOfText);
 
   /// Creates the state of one layer, for passes that run layer after layer (calibration): its index here is 0. Its
   /// cache is the one that the layer reads: see SharedKeys if that belongs to another layer.
@@ -76,6 +80,10 @@ class SequenceState {
 
   KeyValueCache& cache() { return cache_; }
   const KeyValueCache& cache() const { return cache_; }
+
+  /// Returns what an encoder made of the sequence's source text; null if there is none. Copies share it.
+  EncodedSource* source() const { return source_.get(); }
+  void set_source(std::shared_ptr<EncodedSource> source) { source_ = std::move(source); }
 
   /// Returns the state of a layer's mixer; null if it has none.
   MixerState* mixer(std::size_t layer) { return mixers_.at(layer); }
@@ -135,7 +143,10 @@ class SequenceState {
   /// Restores the snapshot, whose states are then those that the sequence had.
   void exchange(Snapshot& snapshot);
 
-  std::size_t memory_bytes() const { return cache_.memory_bytes() + mixers_.memory_bytes(); }
+  /// Copies count their source text each.
+  std::size_t memory_bytes() const {
+    return cache_.memory_bytes() + mixers_.memory_bytes() + (source_ == nullptr ? 0 : source_->memory_bytes());
+  }
   /// Returns the part of these bytes that every copy owns, independent of the sequence's length.
   std::size_t mixer_bytes() const { return mixers_.memory_bytes(); }
   /// Returns the bytes that one new token reads.
@@ -144,6 +155,7 @@ class SequenceState {
  private:
   KeyValueCache cache_;
   MixerStates mixers_;
+  std::shared_ptr<EncodedSource> source_;
   std::shared_ptr<const MixerStates> beginning_;  ///< after the prefix; copies share it
   bool invalid_ = false;
 };

@@ -73,14 +73,28 @@ constexpr RoleRow draft_norm(Role role) {
   return {.role = role, .kind = Kind::kNorm, .place = Place::kBack, .shape = hidden_vector, .present = is_draft_head};
 }
 
-constexpr std::array<RoleRow, 20> kOuterRows{{
+MatrixShape positions(const ModelSpec& spec, const LayerSpec& /*layer*/) {
+  return {spec.first_position + spec.context_length, spec.hidden_size};
+}
+
+constexpr std::array<RoleRow, 22> kOuterRows{{
     {.role = Role::kEmbedding, .kind = Kind::kTable, .place = Place::kFront, .shape = vocabulary},
     {.role = Role::kPositionEmbedding,
      .kind = Kind::kTable,
      .place = Place::kFront,
-     .shape = [](const ModelSpec& spec,
-                 const LayerSpec&) { return MatrixShape{spec.first_position + spec.context_length, spec.hidden_size}; },
+     .shape = positions,
      .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.learned_positions; }},
+    {.role = Role::kEncoderPositionEmbedding,
+     .kind = Kind::kTable,
+     .place = Place::kFront,
+     .shape = positions,
+     .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.encoder && spec.learned_positions; }},
+    {.role = Role::kEncoderEmbeddingNorm,
+     .kind = Kind::kNorm,
+     .place = Place::kFront,
+     .shape = hidden_vector,
+     .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.encoder && spec.embedding_norm; },
+     .read_by_linears_only = writes_whole_stream},
     {.role = Role::kTokenTypeEmbedding,
      .kind = Kind::kTable,
      .place = Place::kFront,
@@ -142,6 +156,8 @@ constexpr std::array<RoleRow, 20> kOuterRows{{
      .place = Place::kBack,
      .shape = [](const ModelSpec& spec, const LayerSpec&) { return MatrixShape{1, spec.vocab_size}; },
      .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.biases.head; },
+     .stored_shape = [](const ModelSpec& spec,
+                        const LayerSpec&) { return Shape{1, static_cast<std::int64_t>(spec.vocab_size)}; },
      .bias_flag = &BiasSpec::head,
      .why_bias_stays = [](const LayerSpec&) { return "it is added to the logits"; }},
     {.role = Role::kClassifierTransform,
@@ -276,7 +292,7 @@ constexpr RoleRow post_norm_beside_experts(Role role) {
           .read_by_linears_only = adds_to_stream};
 }
 
-constexpr std::array<RoleRow, 22> kBlockRows{{
+constexpr std::array<RoleRow, 23> kBlockRows{{
     {.role = Role::kAttentionNorm,
      .kind = Kind::kNorm,
      .shape = hidden_vector,
@@ -329,6 +345,13 @@ constexpr std::array<RoleRow, 22> kBlockRows{{
      .shape = hidden_vector,
      .present = [](const ModelSpec& spec, const LayerSpec& layer) { return spec.post_norms && layer.mlp.exists(); },
      .read_by_linears_only = adds_to_stream},
+    {.role = Role::kEncoderNorm,
+     .kind = Kind::kNorm,
+     .shape = hidden_vector,
+     .present = [](const ModelSpec&, const LayerSpec& layer) { return layer.stream_norm; },
+     .read_by_linears_only = [](const ModelSpec&, const LayerSpec&) -> FoldLegality {
+       return {false, "the keys and values of all the decoder's blocks read it"};
+     }},
     {.role = Role::kTokenInputGate,
      .shape = [](const ModelSpec& spec,
                  const LayerSpec&) { return MatrixShape{token_input_size(spec), spec.hidden_size}; },

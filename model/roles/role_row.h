@@ -61,6 +61,9 @@ struct RoleRow {
   /// same value share their input. Empty: its input is computed inside the block, for this linear only.
   std::optional<Role> reads = {};
 
+  /// For a linear: whether it reads the encoder's output instead. Such linears of a layer share their input.
+  bool reads_source = false;
+
   /// For a linear: the norm of each head's part of its input, before an elementwise factor.
   std::optional<Role> gated_norm = {};
 

@@ -200,7 +200,7 @@ MatrixLocation find_matrix(const StorageLayout& layout, const ModelSpec& spec, c
     }
   }
   if (!found) {
-    const auto names = stored_names(architecture, role, layout.gguf, layer, expert);
+    const auto names = stored_names(architecture, role, layout.gguf, layer, expert, layout.encoder_layers);
     found = std::ranges::any_of(names, take);
     if (missing.empty() && !names.empty()) missing = whole ? names.back() : names.front();
     if (found) set_slice();
@@ -225,7 +225,7 @@ std::string find_tensor(const StorageLayout& layout, const files::Checkpoint& ch
 std::string find_vector(const StorageLayout& layout, const files::Checkpoint& checkpoint, Role role,
                         const std::string& suffix, std::size_t layer, std::size_t head) {
   const Architecture& architecture = *layout.architecture;
-  const auto names = stored_names(architecture, role, layout.gguf, layer, head);
+  const auto names = stored_names(architecture, role, layout.gguf, layer, head, layout.encoder_layers);
   // The first checkpoints of BERT were converted from TensorFlow and kept its names.
   const std::string old_suffix = suffix == "weight" ? "gamma" : "beta";
   for (const std::string& module : names) {

@@ -37,6 +37,7 @@ struct MatrixLocation {
 struct StorageLayout {
   const Architecture* architecture = nullptr;
   bool gguf = false;
+  std::size_t encoder_layers = 0;               ///< EncoderSpec::layers; 0: there is no encoder before a decoder
   const formats::CodecReader* codec = nullptr;  ///< for matrices that another program quantized, or null
   bool written_by_ballast = false;  ///< every role has a tensor of its own, rows in the order of the forward pass
   std::optional<std::size_t> draft_layer = {};  ///< the layer that is a draft head's block; nullopt: none

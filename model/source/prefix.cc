@@ -13,6 +13,7 @@ std::vector<int> read_prefix_tokens(const files::JsonReader& config) {
 }
 
 void check_prefix(const ModelSpec& spec, std::span<const int> tokens, const std::string& context) {
+  if (spec.encoder) throw Error(context, "has an encoder, of which every text is its own: it cannot have a prefix");
   if (!spec.causal) throw Error(context, "is an encoder, where every token sees all: it cannot have a prefix");
   for (const int id : tokens) {
     if (id < 0 || static_cast<std::size_t>(id) >= spec.vocab_size) {

@@ -69,7 +69,11 @@ TensorLocator::TensorLocator(const std::filesystem::path& path) : checkpoint_(fi
   layout_.architecture = architecture_;
   spec_ = architecture_->describe(config);
   spec_.architecture = architecture_->model_type;
-  if (spec_.causal && !spec_.classifier) read_decoder_classifier(config, spec_);
+  if (spec_.encoder) {
+    layout_.encoder_layers = spec_.encoder->layers;
+  } else if (spec_.causal && !spec_.classifier) {
+    read_decoder_classifier(config, spec_);
+  }
   if (!layout_.gguf) read_cross_encoder();
   if (layout_.gguf) set_gguf_norms(spec_);
   spec_.stop_tokens = read_end_tokens(config);
@@ -175,6 +179,7 @@ void TensorLocator::find_head(const files::JsonReader& config) {
   // Encoders that were trained further for vectors often name the class of the model with which that began.
   const bool bare = spec_.head_transform && !is_stored(Role::kHeadTransform, 0) && !is_stored(Role::kHeadNorm, 0);
   if (bare) return remove_head();
+  if (spec_.encoder) return find_head_after_encoder();
   if (spec_.tied_embeddings || !spec_.has_head || layout_.gguf) return;
   if (is_stored(Role::kHead, 0)) return;
   // Some checkpoints leave the flag at its default and the head out. The bare model of a family has no head: it makes
@@ -183,6 +188,17 @@ void TensorLocator::find_head(const files::JsonReader& config) {
   const bool said = config.has("tie_word_embeddings") || text.has("tie_word_embeddings");
   if (said || is_bare_model(config)) return remove_head();
   spec_.tied_embeddings = true;
+}
+
+/// Decoders with an encoder have always a head, which may be the embedding, and often leave out a bias of zeros. Some
+/// checkpoints have their sines and cosines as tables.
+void TensorLocator::find_head_after_encoder() {
+  if (spec_.sinusoids && is_stored(Role::kPositionEmbedding, 0) && is_stored(Role::kEncoderPositionEmbedding, 0)) {
+    spec_.sinusoids.reset();
+    spec_.learned_positions = true;
+  }
+  if (!is_stored(Role::kHead, 0)) spec_.tied_embeddings = true;
+  if (!checkpoint_->contains(vector_tensor(Role::kHeadBias, 0))) spec_.biases.head = false;
 }
 
 // This checks names and shapes only: no values are read, and nothing takes memory yet.
@@ -265,7 +281,7 @@ void TensorLocator::lengthen_for(std::size_t tokens) {
 }
 
 std::string TensorLocator::name(Role role, std::size_t layer, std::size_t expert) const {
-  return draft_head_name(layout_, module_name(*architecture_, role, layer, expert));
+  return draft_head_name(layout_, module_name(*architecture_, role, layer, expert, layout_.encoder_layers));
 }
 
 std::string TensorLocator::context(const std::string& tensor) const {

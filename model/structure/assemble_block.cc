@@ -51,6 +51,7 @@ BlockWeights assemble_block(const ModelSpec& spec, std::size_t layer, const Bloc
   block.attention_post_norm = norm(Role::kAttentionPostNorm);
   block.mlp_norm = norm(Role::kMlpNorm);
   block.mlp_post_norm = norm(Role::kMlpPostNorm);
+  block.stream_norm = norm(Role::kEncoderNorm);
   if (spec.token_inputs) {
     block.token_inputs = TokenInputWeights{.gate = parts.linear({Role::kTokenInputGate}),
                                            .output = parts.linear({Role::kTokenInputOutput}),

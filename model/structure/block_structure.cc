@@ -55,6 +55,7 @@ const LayerSpec& layer_of(const ModelSpec& spec, std::size_t index) {
 std::vector<BlockInput> block_inputs(const ModelSpec& spec, std::size_t layer) {
   struct Input {
     std::optional<Role> source;
+    bool of_encoder = false;
     BlockInput input;
   };
   std::vector<Input> inputs;
@@ -62,9 +63,13 @@ std::vector<BlockInput> block_inputs(const ModelSpec& spec, std::size_t layer) {
     if (row.kind != RoleRow::Kind::kLinear) return;
     std::optional<Role> source = row.reads;
     if (source && !has_role(spec, spec.layers[layer], *source)) source = Role::kAttentionNorm;
-    auto it = source ? std::ranges::find(inputs, source, &Input::source) : inputs.end();
+    const bool shared = source || row.reads_source;
+    const auto is_same = [&](const Input& input) {
+      return input.source == source && input.of_encoder == row.reads_source;
+    };
+    auto it = shared ? std::ranges::find_if(inputs, is_same) : inputs.end();
     if (it == inputs.end()) {
-      it = inputs.insert(inputs.end(), {source, {}});
+      it = inputs.insert(inputs.end(), {source, row.reads_source, {}});
       const bool normed = source && has_role(spec, spec.layers[layer], *source);
       if (normed && is_read_by_linears(spec, *source)) it->input.norm = source;
     }

@@ -247,9 +247,11 @@ WorkingBlock WorkingBlockLoader::load_front(bool values) const {
   const std::vector<std::size_t> embedding = add_vocabulary(block, Role::kEmbedding, values);
   if (spec.learned_positions) {
     block.linears.push_back(load_linear({Role::kPositionEmbedding}, 0, values));
+    if (spec.encoder) block.linears.push_back(load_linear({Role::kEncoderPositionEmbedding}, 0, values));
   }
   if (spec.token_types > 0) block.linears.push_back(load_linear({Role::kTokenTypeEmbedding}, 0, values));
   if (spec.embedding_norm) add_norm(block, Role::kEmbeddingNorm, 0, values);
+  if (spec.encoder && spec.embedding_norm) add_norm(block, Role::kEncoderEmbeddingNorm, 0, values);
   if (spec.token_inputs) {
     block.linears.push_back(load_linear({Role::kTokenInputTable}, 0, values));
     block.linears.push_back(load_linear({Role::kTokenInputProjection}, 0, values));

@@ -74,8 +74,10 @@ void BlockConversion::restore_samples() {
 
 /// Returns all state of the samples that is saved.
 std::vector<std::span<float>> BlockConversion::sample_rows() {
-  std::vector<std::span<float>> rows{runner_.rows().hidden, runner_.rows().shared_keys};
-  if (original_) rows.insert(rows.end(), {original_->rows().hidden, original_->rows().shared_keys});
+  std::vector<std::span<float>> rows;
+  for (const std::span<float> part : runner_.rows().all()) rows.push_back(part);
+  if (!original_) return rows;
+  for (const std::span<float> part : original_->rows().all()) rows.push_back(part);
   return rows;
 }
 

@@ -84,6 +84,7 @@ FoldLegality layer_norm_to_rms(const ModelSpec& spec) {
     return {false, "norms write what is added to the residual stream, and their gains shift the mean"};
   if (spec.embedding_norm)
     return {false, "the embedding's norm writes the residual stream, and its gain shifts the mean"};
+  if (spec.sinusoids) return {false, "the sines and cosines of positions have a mean, and are not stored"};
   if (reads_stream_itself(spec)) return {false, "a mixer reads the residual stream itself, with its mean"};
   if (spec.head_transform) return {false, "the head's norm reads an activation's output, whose mean is not 0"};
   if (spec.tied_embeddings)
@@ -128,6 +129,9 @@ FoldLegality residual_rotation(const ModelSpec& spec, bool norms_are_folded) {
   if (spec.normalizes_returned()) {
     return {false,
             "norms write what is added to the residual stream, and their gains hold for the channels as they were"};
+  }
+  if (spec.encoder) {
+    return {false, "the encoder's last norm keeps its gain, which holds for the channels as they were"};
   }
   if (reads_stream_itself(spec)) return {false, "a mixer reads the residual stream itself, without a norm"};
   if (spec.norm.kind == NormSpec::Kind::kLayer) {

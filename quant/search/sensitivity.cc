@@ -55,7 +55,7 @@ void add_activation_costs(const WorkingLinear& linear, const InputPeaks& peaks, 
 }
 
 /// Computes to += changed - unchanged.
-void add_difference(std::vector<float>& to, const std::vector<float>& changed, const std::vector<float>& unchanged) {
+void add_difference(std::span<float> to, std::span<const float> changed, std::span<const float> unchanged) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += changed[i] - unchanged[i];
 }
 
@@ -189,8 +189,7 @@ samples::StreamRows SensitivityAnalysis::run_probes(BlockProbes& probes,
                                                     const std::function<model::BlockWeights()>& weights,
                                                     std::size_t layer, const samples::StreamRows& before) {
   const samples::StreamRows& after = base_.rows();
-  samples::StreamRows change = {.hidden = std::vector<float>(after.hidden.size()),
-                                .shared_keys = std::vector<float>(after.shared_keys.size())};
+  samples::StreamRows change = after.zeros();
   std::size_t turn = 0;
   for (auto& [role, block_probe] : probes) {
     samples::BlockRunner changed(spec_, tokens_.length);
@@ -203,11 +202,11 @@ samples::StreamRows SensitivityAnalysis::run_probes(BlockProbes& probes,
       changed.resize(tokens_.first(options_.probe_samples));
     }
     // All ranks except one have zeros, so the sum is exact.
-    options_.sharing.ranks->sum(changed.rows().hidden);
-    options_.sharing.ranks->sum(changed.rows().shared_keys);
+    for (const std::span<float> rows : changed.rows().all()) options_.sharing.ranks->sum(rows);
     block_probe.probe.stream_error = relative_error(changed.rows(), after, spec_.hidden_size, tokens_);
-    add_difference(change.hidden, changed.rows().hidden, after.hidden);
-    add_difference(change.shared_keys, changed.rows().shared_keys, after.shared_keys);
+    for (std::size_t i = 0; i < change.all().size(); ++i) {
+      add_difference(change.all()[i], changed.rows().all()[i], base_.rows().all()[i]);
+    }
     if (options_.corrects_drift) block_probe.probe.share_kept = kShareLeftByDrift;
     probes_.push_back(std::move(block_probe.probe));
   }
@@ -266,19 +265,18 @@ std::size_t SensitivityAnalysis::group_of(std::size_t layer) const {
   return layer * std::min(kMostGroups, spec_.layers.size()) / spec_.layers.size();
 }
 
-void SensitivityAnalysis::carry(const samples::StreamRows& change, std::size_t layer) {
+void SensitivityAnalysis::carry(samples::StreamRows change, std::size_t layer) {
   const std::size_t group = group_of(layer);
   const bool begins = group == groups_.size();
   if (begins) groups_.push_back({.first_probe = groups_.empty() ? front_roles_.size() : groups_.back().end_probe});
   groups_.back().end_probe = probes_.size();
   if (!is_own(front_roles_.size() + group)) return;
   if (begins) copies_.rows().append(base_.rows());
-  const auto add_to_last = [](std::vector<float>& rows, const std::vector<float>& values) {
-    float* last = rows.data() + rows.size() - values.size();
+  for (std::size_t part = 0; part < change.all().size(); ++part) {
+    const std::span<const float> values = change.all()[part];
+    float* last = copies_.rows().all()[part].last(values.size()).data();
     for (std::size_t i = 0; i < values.size(); ++i) last[i] += values[i];
-  };
-  add_to_last(copies_.rows().hidden, change.hidden);
-  add_to_last(copies_.rows().shared_keys, change.shared_keys);
+  }
 }
 
 void SensitivityAnalysis::measure_divergences(WorkingBlock& front, WorkingBlock& back, BlockProbes& back_probes) {

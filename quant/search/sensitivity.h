@@ -105,7 +105,7 @@ class SensitivityAnalysis {
   samples::StreamRows run_probes(BlockProbes& probes, const std::function<model::BlockWeights()>& weights,
                                  std::size_t layer, const samples::StreamRows& before);
   /// Adds a change to those that continue from a block.
-  void carry(const samples::StreamRows& change, std::size_t layer);
+  void carry(samples::StreamRows change, std::size_t layer);
   /// Measures the input of the head, which is in `front` if the embedding is also the head. Must be called after the
   /// last block.
   void measure_head(WorkingBlock& front, WorkingBlock& back);

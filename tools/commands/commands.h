@@ -23,6 +23,7 @@ void add_bench(CLI::App& program, Action& action);
 void add_serve(CLI::App& program, Action& action);
 void add_embed(CLI::App& program, Action& action);
 void add_classify(CLI::App& program, Action& action);
+void add_translate(CLI::App& program, Action& action);
 
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;

@@ -166,10 +166,13 @@ void add_run(CLI::App& program, Action& action) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App* command = program.add_subcommand("run", "Continue a text, or chat");
   command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
-  command->add_option("-p,--prompt", flags->prompt, "Text to continue; - reads it from standard input")
+  command
+      ->add_option("-p,--prompt", flags->prompt,
+                   "Text to continue, or to read with an encoder; - reads it from standard input")
       ->type_name("PROMPT");
   add_sampling_flags(*command, *flags);
   add_constraint_flags(*command, flags->constraint);
+  add_language_flags(*command, flags->options.source_language, flags->options.target_language);
   add_cache_flags(*command, flags->options.cache);
   add_context_flag(*command, flags->context);
   add_model_flags(*command, flags->model_flags);

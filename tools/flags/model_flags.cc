@@ -35,9 +35,18 @@ void add_generation_config_flag(CLI::App& command, bool& used, const std::string
   command
       .add_option_function<std::string>(
           "--generation-config", [&used](const std::string& name) { used = name == "auto"; },
-          "Sampling of the model's generation_config.json as the defaults of " + whose + ": auto, or none")
+          "Values of the model's generation_config.json as the defaults of " + whose + ": auto, or none")
       ->option_text("HOW [auto]")
       ->check(one_of({"auto", "none"}));
+}
+
+void add_language_flags(CLI::App& command, std::string& source, std::string& target) {
+  command
+      .add_option("--source-language", source,
+                  "Language of the source text, as the model names it: en, eng_Latn, en_XX [the model's default]")
+      ->type_name("NAME");
+  command.add_option("--target-language", target, "Language of the written text [the model's default]")
+      ->type_name("NAME");
 }
 
 void add_chat_template_flag(CLI::App& command, std::filesystem::path& file) {

@@ -21,6 +21,9 @@ void add_model_flags(CLI::App& command, ModelFlags& flags);
 /// Adds --generation-config: ModelOptions::generation_config. `whose` names the user of the defaults.
 void add_generation_config_flag(CLI::App& command, bool& used, const std::string& whose);
 
+/// Adds --source-language and --target-language, for models with an encoder and a decoder.
+void add_language_flags(CLI::App& command, std::string& source, std::string& target);
+
 /// Adds --chat-template: ModelOptions::chat_template.
 void add_chat_template_flag(CLI::App& command, std::filesystem::path& file);
 

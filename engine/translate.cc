@@ -1,0 +1,189 @@
+// Implements Model::translate.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ballast/error.h"
+#include "ballast/model.h"
+#include "engine/beam_search.h"
+#include "engine/model_state.h"
+#include "engine/source_text.h"
+#include "kernels/parallel.h"
+
+namespace ballast {
+
+namespace {
+
+using engine::BeamSearch;
+using engine::Sequence;
+
+/// Throws Error for options that no search can have.
+void check_options(const TranslateOptions& options) {
+  constexpr std::size_t kMostBeams = 256;
+  if (options.beams == 0 || options.beams > kMostBeams) {
+    throw Error("beams", "must be from 1 to " + std::to_string(kMostBeams));
+  }
+  if (options.hypotheses == 0 || options.hypotheses > options.beams) {
+    throw Error("hypotheses", "must be from 1 to the number of beams, " + std::to_string(options.beams));
+  }
+  if (!(options.repetition_penalty >= 0.01 && options.repetition_penalty <= 100)) {
+    throw Error("repetition_penalty", "must be from 0.01 to 100");
+  }
+  if (!std::isfinite(options.length_penalty)) throw Error("length_penalty", "must be a number");
+  if (options.texts_at_once == 0) throw Error("texts_at_once", "must be at least 1");
+  for (const std::vector<int>& sequence : options.forbidden_sequences) {
+    if (sequence.empty()) throw Error("forbidden_sequences", "one has no tokens");
+  }
+}
+
+/// Writes texts from their sources, many at once: where one ends, the next begins.
+class Translator {
+ public:
+  Translator(const Model& handle, const engine::LoadedModel& model, const TranslateOptions& options,
+             std::span<const std::vector<int>> sources)
+      : handle_(handle),
+        model_(model),
+        options_(options),
+        sources_(sources),
+        start_{model.model.spec().encoder->start_token},
+        ends_(handle.stop_tokens()),
+        results_(sources.size()) {
+    const std::size_t room = model.model.context_length() - start_.size();
+    most_tokens_ = options.max_tokens == 0 ? room : std::min(options.max_tokens, room);
+    order_.resize(sources.size());
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    // The longest come first, so that no long one is left alone at the end.
+    std::ranges::stable_sort(order_, std::ranges::greater{}, [&](std::size_t i) { return sources[i].size(); });
+  }
+
+  std::vector<Translation> run(const Progress& progress) {
+    while (begun_ < order_.size() || !running_.empty()) {
+      // Encoders read several texts at once much faster than one.
+      if (running_.size() <= options_.texts_at_once * 3 / 4) begin_texts();
+      step();
+      if (progress) progress("translating", ended_, order_.size());
+    }
+    return std::move(results_);
+  }
+
+ private:
+  struct Text {
+    std::size_t index;
+    BeamSearch search;
+    std::vector<Sequence> beams;
+  };
+
+  void begin_texts() {
+    const std::size_t count = std::min(options_.texts_at_once - running_.size(), order_.size() - begun_);
+    std::vector<model::TokenSpan> texts;
+    std::vector<Sequence> sequences;
+    for (std::size_t i = begun_; i < begun_ + count; ++i) {
+      texts.emplace_back(sources_[order_[i]]);
+      sequences.emplace_back(model_.model, CacheOptions{.type = options_.cache_type}, start_.size() + most_tokens_);
+    }
+    if (count == 0) return;
+    auto encoded = model_.engine.encode(texts, sequences.front().state().cache().type());
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t index = order_[begun_ + i];
+      sequences[i].set_source(std::move(encoded[i]));
+      sequences[i].append(std::span<const int>(start_));
+      results_[index].source_tokens = texts[i].size();
+      Text& text = running_.emplace_back(
+          Text{.index = index, .search = BeamSearch(options_, start_, ends_, most_tokens_), .beams = {}});
+      text.beams.push_back(std::move(sequences[i]));
+    }
+    begun_ += count;
+  }
+
+  void step() {
+    std::vector<Sequence*> sequences;
+    for (Text& text : running_) {
+      for (Sequence& beam : text.beams) sequences.push_back(&beam);
+    }
+    model_.engine.step(sequences);
+    kernels::TaskFailure failure;
+    kernels::parallel_tasks(running_.size(), kernels::available_threads(),
+                            [&](std::size_t i, std::size_t) { failure.keep(i, [&] { advance(running_[i]); }); });
+    failure.rethrow();
+    std::erase_if(running_, [&](Text& text) {
+      if (!text.search.ended()) return false;
+      finish(text);
+      return true;
+    });
+  }
+
+  static void advance(Text& text) {
+    std::vector<std::span<const float>> logits;
+    for (const Sequence& beam : text.beams) logits.push_back(beam.logits());
+    text.search.advance(logits);
+    if (text.search.ended()) return;
+    std::vector<std::size_t> children(text.beams.size());
+    for (const BeamSearch::Beam& beam : text.search.beams()) ++children[beam.parent];
+    std::vector<Sequence> next;
+    for (const BeamSearch::Beam& beam : text.search.beams()) {
+      Sequence& parent = text.beams[beam.parent];
+      // The last child takes the parent's own pages; the others share them.
+      if (--children[beam.parent] > 0) {
+        next.emplace_back(parent.state(), parent.ids());
+      } else {
+        next.push_back(std::move(parent));
+      }
+      next.back().append(beam.tokens.back());
+    }
+    text.beams = std::move(next);
+  }
+
+  void finish(const Text& text) {
+    Translation& result = results_[text.index];
+    result.texts = text.search.results();
+    for (WrittenText& written : result.texts) {
+      if (handle_.has_tokenizer()) written.text = handle_.decode(written.tokens);
+    }
+    ++ended_;
+  }
+
+  const Model& handle_;
+  const engine::LoadedModel& model_;
+  const TranslateOptions& options_;
+  std::span<const std::vector<int>> sources_;
+  std::vector<int> start_;
+  std::vector<int> ends_;
+  std::size_t most_tokens_ = 0;
+  std::vector<std::size_t> order_;
+  std::size_t begun_ = 0;
+  std::size_t ended_ = 0;
+  std::vector<Text> running_;
+  std::vector<Translation> results_;
+};
+
+}  // namespace
+
+const TranslateOptions& Model::translate_defaults() const {
+  return state_->translate_defaults;
+}
+
+std::vector<Translation> Model::translate(std::span<const std::string> texts, const TranslateOptions& options,
+                                          const Progress& progress) const {
+  engine::require_encoder(*state_);
+  const text::Tokenizer& tokenizer = state_->tokenizer();
+  std::vector<std::vector<int>> sources;
+  for (const std::string& text : texts) {
+    sources.push_back(engine::encode_source(*state_, text, options.source_language));
+  }
+  TranslateOptions with_language = options;
+  const std::vector<int> language = tokenizer.target_start(options.target_language);
+  if (!language.empty()) with_language.first_tokens = language;
+  return translate(std::span<const std::vector<int>>(sources), with_language, progress);
+}
+
+std::vector<Translation> Model::translate(std::span<const std::vector<int>> sources, const TranslateOptions& options,
+                                          const Progress& progress) const {
+  engine::require_encoder(*state_);
+  check_options(options);
+  return Translator(*this, *state_, options, sources).run(progress);
+}
+
+}  // namespace ballast
