@@ -49,11 +49,13 @@ class AssembledTokenizer : public Tokenizer {
         data_name_(std::move(parts.data_name)),
         kind_(std::move(parts.kind)),
         encoder_(std::move(parts.encoder)),
+        target_encoder_(std::move(parts.target_encoder)),
         byte_level_(parts.byte_level),
         drops_first_space_(parts.drops_first_space),
         bos_(parts.special.bos),
         eos_(parts.special.eos),
         frame_(std::move(parts.special.frame)),
+        languages_(std::move(parts.languages)),
         raw_tokens_(raw_tokens(parts.special.added)),
         tokens_(std::move(parts.tokens)),
         decode_(std::move(parts.decode)),
@@ -69,9 +71,7 @@ class AssembledTokenizer : public Tokenizer {
   }
 
   std::vector<int> encode(std::string_view text, std::span<const ByteRange> plain, std::size_t most) const override {
-    if (text.size() >= kMaxTextBytes) {
-      throw Error(source_.tokenizer_file, "texts of 2 GB and more cannot be tokenized in one piece");
-    }
+    check_size(text);
     // Tokens at the end of a prefix may differ from those of the whole text, also in number.
     constexpr std::size_t kNotSure = 64;
     constexpr double kLongestMatching = 10;  // seconds
@@ -81,10 +81,32 @@ class AssembledTokenizer : public Tokenizer {
     for (std::size_t size = std::max(kFirstBytes, kUsualTokenBytes * enough); size < text.size(); size *= 4) {
       while (size > 0 && files::continues_code_point(text[size])) --size;
       if (size == 0) break;
-      std::vector<int> ids = encode_all(text.substr(0, size), plain);
+      std::vector<int> ids = encode_all(*encoder_, text.substr(0, size), plain);
       if (ids.size() > enough) return ids;
     }
-    return encode_all(text, plain);
+    return encode_all(*encoder_, text, plain);
+  }
+
+  std::vector<int> encode_target(std::string_view text) const override {
+    check_size(text);
+    return encode_all(target_encoder_ ? *target_encoder_ : *encoder_, text, {});
+  }
+
+  std::vector<std::string> languages() const override {
+    return languages_ ? languages_->languages() : std::vector<std::string>();
+  }
+  TextFrame source_frame(std::string_view language) const override {
+    if (!languages_) return Tokenizer::source_frame(language);
+    TextFrame frame = languages_->source_frame(language);
+    check_rows(frame.before);
+    check_rows(frame.after);
+    return frame;
+  }
+  std::vector<int> target_start(std::string_view language) const override {
+    if (!languages_) return Tokenizer::target_start(language);
+    std::vector<int> start = languages_->target_start(language);
+    check_rows(start);
+    return start;
   }
 
   std::string token_bytes(int id) const override {
@@ -120,7 +142,10 @@ class AssembledTokenizer : public Tokenizer {
 
   std::vector<TokenizerFile> files() const override {
     assert(!source_.tokenizer_data.empty());
-    return {{data_name_, source_.tokenizer_data}, {"tokenizer_config.json", source_.config.dump(2) + "\n"}};
+    std::vector<TokenizerFile> files = {{data_name_, source_.tokenizer_data}};
+    files.insert(files.end(), source_.other_files.begin(), source_.other_files.end());
+    files.push_back({"tokenizer_config.json", source_.config.dump(2) + "\n"});
+    return files;
   }
   // Names those special tokens in special_tokens() that are known only by id; a name that the configuration sets to
   // null has no token.
@@ -135,6 +160,7 @@ class AssembledTokenizer : public Tokenizer {
 
   void forget_files() override {
     std::string().swap(source_.tokenizer_data);  // assigning an empty string would keep its memory
+    std::vector<TokenizerFile>().swap(source_.other_files);
     source_.config = nullptr;
   }
   const std::string& chat_template() const override { return source_.chat_template; }
@@ -145,14 +171,20 @@ class AssembledTokenizer : public Tokenizer {
   }
 
  private:
-  std::vector<int> encode_all(std::string_view text, std::span<const ByteRange> plain) const {
+  void check_size(std::string_view text) const {
+    if (text.size() < kMaxTextBytes) return;
+    throw Error(source_.tokenizer_file, "texts of 2 GB and more cannot be tokenized in one piece");
+  }
+
+  std::vector<int> encode_all(const TextEncoder& encoder, std::string_view text,
+                              std::span<const ByteRange> plain) const {
     const std::string valid = files::replace_invalid_utf8(text);
     std::vector<int> ids;
     raw_tokens_.scan(
         valid, plain,
         [&](std::string_view between) {
           const auto begin = static_cast<std::size_t>(between.data() - valid.data());
-          encode_between(between, ranges_within(plain, begin, begin + between.size()), begin == 0, ids);
+          encode_between(encoder, between, ranges_within(plain, begin, begin + between.size()), begin == 0, ids);
         },
         [&](int id) { ids.push_back(id); });
     check_rows(ids);
@@ -170,10 +202,10 @@ class AssembledTokenizer : public Tokenizer {
 
   // Some encoders find special tokens themselves: normalized ones, SentencePiece's own. If one contains a byte of
   // `plain`, the text is split inside it.
-  void encode_between(std::string_view text, std::span<const ByteRange> plain, bool begins_input,
-                      std::vector<int>& ids) const {
+  void encode_between(const TextEncoder& encoder, std::string_view text, std::span<const ByteRange> plain,
+                      bool begins_input, std::vector<int>& ids) const {
     std::vector<int> more;
-    encoder_->encode(text, begins_input, more);
+    encoder.encode(text, begins_input, more);
     std::set<int> special;
     for (const int id : more) {
       if (!plain.empty() && is_special(id)) special.insert(id);
@@ -188,10 +220,10 @@ class AssembledTokenizer : public Tokenizer {
     if (!cuts.empty()) more.clear();
     std::size_t done = 0;
     for (const std::size_t cut : cuts) {
-      encoder_->encode(text.substr(done, cut - done), begins_input && done == 0, more);
+      encoder.encode(text.substr(done, cut - done), begins_input && done == 0, more);
       done = cut;
     }
-    if (!cuts.empty() && done < text.size()) encoder_->encode(text.substr(done), false, more);
+    if (!cuts.empty() && done < text.size()) encoder.encode(text.substr(done), false, more);
     ids.insert(ids.end(), more.begin(), more.end());
   }
 
@@ -199,11 +231,13 @@ class AssembledTokenizer : public Tokenizer {
   std::string data_name_;
   std::string kind_;
   std::unique_ptr<TextEncoder> encoder_;
+  std::unique_ptr<TextEncoder> target_encoder_;  // null: encoder_
   bool byte_level_;
   bool drops_first_space_;
   std::optional<int> bos_;
   std::optional<int> eos_;
-  TextFrame frame_;
+  TokenTemplate frame_;
+  std::optional<LanguageTokens> languages_;
   AddedTokenFinder raw_tokens_;
   std::shared_ptr<const TokenTable> tokens_;
   std::function<std::string(std::string_view)> decode_;
@@ -241,6 +275,11 @@ std::unique_ptr<Tokenizer> assemble_tokenizer(TokenizerSource source, TokenizerP
   // Writers of the configuration keep a template that was in its own file.
   if (!source.chat_template.empty() && !source.config.contains("chat_template")) {
     source.config["chat_template"] = source.chat_template;
+  }
+  if (parts.languages) {
+    TextFrame frame = parts.languages->source_frame("");
+    parts.special.frame = {.prefix = std::move(frame.before), .suffix = std::move(frame.after), .pair = {}};
+    parts.special.frame.pair = joined_pair(parts.special.frame);
   }
   if (!parts.special.repeated.empty()) source.warnings.push_back(repeated_text(parts));
   auto tokenizer = std::make_unique<AssembledTokenizer>(std::move(source), std::move(parts));

@@ -4,10 +4,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "text/language_tokens.h"
 #include "text/readers/tokenizer_reader.h"
 #include "text/readers/tokenizer_source.h"
 #include "text/subword/token_table.h"
@@ -29,12 +31,14 @@ struct TokenizerParts {
   std::string data_name;  ///< the file of TokenizerSource::tokenizer_data
   std::string kind;       ///< "byte-level BPE"
   std::unique_ptr<TextEncoder> encoder;
+  std::unique_ptr<TextEncoder> target_encoder = nullptr;  ///< of a decoder's text; null: `encoder`
   std::shared_ptr<const TokenTable> tokens;  ///< the vocabulary
   /// Maps a token's text in `tokens` to its bytes; null if they are equal.
   std::function<std::string(std::string_view)> decode;
   bool byte_level = false;
   bool drops_first_space = false;
   SpecialTokens special;
+  std::optional<LanguageTokens> languages;  ///< set the tokens around a text; `special` has none then
 };
 
 std::unique_ptr<Tokenizer> assemble_tokenizer(TokenizerSource source, TokenizerParts parts);

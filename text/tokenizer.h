@@ -32,6 +32,14 @@ struct PairPart {
   bool operator==(const PairPart&) const = default;
 };
 
+/// Special tokens before and after a text.
+struct TextFrame {
+  std::vector<int> before;
+  std::vector<int> after;
+
+  bool operator==(const TextFrame&) const = default;
+};
+
 /// Immutable once shared, and then safe to use from several threads.
 class Tokenizer {
  public:
@@ -83,6 +91,23 @@ class Tokenizer {
 
   /// Returns the order of two texts that are read together (a query and a document), with special tokens.
   virtual const std::vector<PairPart>& pair_parts() const = 0;
+
+  /// Returns the codes of the languages that have a token ("en", "eng_Latn", "en_XX"), sorted; empty if the tokenizer
+  /// knows none.
+  virtual std::vector<std::string> languages() const { return {}; }
+
+  /// Returns the special tokens around a text in `language` that an encoder reads; "": the language that
+  /// tokenizer_config.json or the tokenizer's class sets (src_lang). Throws Error for an unknown language, and names
+  /// the known ones.
+  virtual TextFrame source_frame(std::string_view language) const;
+
+  /// Returns the tokens with which a decoder's text in `language` begins after its start token; "": the language that
+  /// tokenizer_config.json sets (tgt_lang), or none. Throws Error like source_frame().
+  virtual std::vector<int> target_start(std::string_view language) const;
+
+  /// Returns the ids of a decoder's text without special tokens around it. They differ from encode() only if the
+  /// tokenizer has a separate model for the target language (Marian).
+  virtual std::vector<int> encode_target(std::string_view text) const { return encode(text); }
 
   bool adds_bos() const { return !leading_special_tokens().empty() && bos() == leading_special_tokens().front(); }
 

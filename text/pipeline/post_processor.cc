@@ -38,8 +38,8 @@ std::vector<PairPart> read_pair(const files::JsonReader& node) {
   return pair;
 }
 
-TextFrame read_template(const files::JsonReader& node) {
-  TextFrame frame;
+TokenTemplate read_template(const files::JsonReader& node) {
+  TokenTemplate frame;
   bool after_text = false;
   for (const files::JsonReader& part : node.at("single").elements()) {
     const std::optional<files::JsonReader> token = part.find("SpecialToken");
@@ -65,7 +65,7 @@ int read_named_id(const files::JsonReader& pair) {
   return read_token_id(pair.tuple(2)[1]);
 }
 
-TextFrame read_node(const files::JsonReader& node, int depth) {
+TokenTemplate read_node(const files::JsonReader& node, int depth) {
   check_nesting(node, depth);
   const std::string type = node.text("type");
   if (type == "ByteLevel") return {};
@@ -75,16 +75,16 @@ TextFrame read_node(const files::JsonReader& node, int depth) {
     const int sep = read_named_id(node.at("sep"));
     const bool typed = type == "BertProcessing";
     const std::uint8_t second = typed ? 1 : 0;
-    TextFrame frame{.prefix = {cls}, .suffix = {sep}, .pair = {}};
+    TokenTemplate frame{.prefix = {cls}, .suffix = {sep}, .pair = {}};
     frame.pair = {{.id = cls}, {.kind = PartKind::kFirst}, {.id = sep}};
     if (!typed) frame.pair.push_back({.id = sep});
     frame.pair.insert(frame.pair.end(), {{.kind = PartKind::kSecond, .type = second}, {.id = sep, .type = second}});
     return frame;
   }
   if (type != "Sequence") node.fail("post-processor " + files::in_quotes(type) + " is not supported");
-  TextFrame frame;
+  TokenTemplate frame;
   for (const files::JsonReader& child : node.at("processors").elements()) {
-    const TextFrame outer = read_node(child, depth + 1);
+    const TokenTemplate outer = read_node(child, depth + 1);
     frame.prefix.insert(frame.prefix.begin(), outer.prefix.begin(), outer.prefix.end());
     frame.suffix.insert(frame.suffix.end(), outer.suffix.begin(), outer.suffix.end());
     if (!outer.pair.empty()) frame.pair = outer.pair;
@@ -94,7 +94,7 @@ TextFrame read_node(const files::JsonReader& node, int depth) {
 
 }  // namespace
 
-std::vector<PairPart> pair_of_frames(const TextFrame& frame) {
+std::vector<PairPart> pair_of_frames(const TokenTemplate& frame) {
   std::vector<PairPart> pair;
   for (const PartKind text : {PartKind::kFirst, PartKind::kSecond}) {
     const std::uint8_t type = text == PartKind::kSecond ? 1 : 0;
@@ -105,7 +105,16 @@ std::vector<PairPart> pair_of_frames(const TextFrame& frame) {
   return pair;
 }
 
-TextFrame read_post_processor(const files::JsonReader& node) {
+std::vector<PairPart> joined_pair(const TokenTemplate& frame) {
+  std::vector<PairPart> pair;
+  for (const int id : frame.prefix) pair.push_back({.kind = PartKind::kToken, .id = id});
+  pair.push_back({.kind = PartKind::kFirst});
+  pair.push_back({.kind = PartKind::kSecond});
+  for (const int id : frame.suffix) pair.push_back({.kind = PartKind::kToken, .id = id});
+  return pair;
+}
+
+TokenTemplate read_post_processor(const files::JsonReader& node) {
   return read_node(node, 0);
 }
 

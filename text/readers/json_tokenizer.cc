@@ -60,6 +60,11 @@ class Pipeline : public TextEncoder {
 
 std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSource source) {
   const nlohmann::json value = files::parse_strict_json(source.tokenizer_data, source.tokenizer_file);
+  return make_tokenizer(std::move(source), value, std::nullopt);
+}
+
+std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSource source, const nlohmann::json& value,
+                                          std::optional<LanguageTokens> languages) {
   const files::JsonReader json(value, source.tokenizer_file);
   const files::JsonReader config(source.config, source.config_file);
   PreTokenizer pre_tokenizer(json.find("pre_tokenizer"));
@@ -74,6 +79,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSource source) {
   parts.drops_first_space = decoder.drops_first_space();
   parts.tokens = model.bytes ? model.bytes : model.texts;
   if (!model.bytes) parts.decode = [decoder](std::string_view token) { return decoder.bytes(token); };
+  parts.languages = std::move(languages);
   parts.special = read_special_tokens(json, config, *model.texts);
   parts.encoder = std::make_unique<Pipeline>(Normalizer(json.find("normalizer")), std::move(pre_tokenizer),
                                              std::move(model.model), parts.special.added);

@@ -3,7 +3,10 @@
 #define BALLAST_TEXT_READERS_JSON_TOKENIZER_H_
 
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 
+#include "text/language_tokens.h"
 #include "text/readers/tokenizer_source.h"
 #include "text/tokenizer.h"
 
@@ -11,6 +14,11 @@ namespace ballast::text {
 
 /// Throws Error naming file and JSON path, or the kind of model if it is not supported.
 std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSource source);
+
+/// Does the same with `value` as the tokenizer.json; `source.tokenizer_data` is only returned by Tokenizer::files().
+/// `languages` set the tokens around a text.
+std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSource source, const nlohmann::json& value,
+                                          std::optional<LanguageTokens> languages);
 
 }  // namespace ballast::text
 

@@ -13,8 +13,12 @@
 #include "files/text.h"
 #include "files/utf8.h"
 #include "text/readers/bare_vocabulary.h"
+#include "text/readers/byte_tokenizer.h"
+#include "text/readers/class_tokenizer.h"
 #include "text/readers/json_tokenizer.h"
+#include "text/readers/piece_files.h"
 #include "text/readers/ranked_vocabulary.h"
+#include "text/readers/tokenizer_class.h"
 #include "text/readers/tokenizer_reader.h"
 #include "text/subword/sentencepiece_tokenizer.h"
 #include "text/subword/vocabulary.h"
@@ -22,7 +26,6 @@
 namespace ballast::text {
 namespace {
 
-constexpr const char* kTokenizerJson = "tokenizer.json";
 constexpr const char* kTekkenFile = "tekken.json";
 
 // Returns the first of several ids. The model's file may have ids that the tokenizer does not have.
@@ -158,6 +161,20 @@ std::unique_ptr<Tokenizer> read_mistral_directory(const std::filesystem::path& d
   return read_tokenizer_json(directory, std::move(for_json));
 }
 
+std::unique_ptr<Tokenizer> read_tokenizer_of_class(TokenizerClass tokenizer_class,
+                                                   const std::filesystem::path& directory, TokenizerSource source) {
+  switch (tokenizer_class) {
+    case TokenizerClass::kByT5:
+      return read_byt5(directory, std::move(source));
+    case TokenizerClass::kMarian:
+      return read_marian(directory, std::move(source));
+    case TokenizerClass::kM2M100:
+      return read_m2m100(directory, std::move(source));
+    default:
+      return read_class_tokenizer(tokenizer_class, directory, std::move(source));
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path& directory,
@@ -168,6 +185,12 @@ std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path&
   const std::filesystem::path config = directory / "tokenizer_config.json";
   source.config_file = config.string();
   if (exists("tokenizer_config.json")) source.config = files::read_json_object(config);
+  const TokenizerClass tokenizer_class =
+      find_tokenizer_class(files::JsonReader(source.config, source.config_file), model_config, exists(kTokenizerJson));
+  if (tokenizer_class != TokenizerClass::kOther) {
+    read_template_files(directory, source);
+    return read_tokenizer_of_class(tokenizer_class, directory, std::move(source));
+  }
   add_token_names(directory, source.config);
   read_template_files(directory, source);
   source.bos = unnamed_token(source.config, "bos_token", model_config, "bos_token_id");

@@ -87,15 +87,6 @@ class AddedTokenTable {
 constexpr std::array kTokenNames = {"bos_token", "eos_token", "unk_token", "sep_token",
                                     "pad_token", "cls_token", "mask_token"};
 
-int read_id_key(const files::JsonReader& object, std::string_view key) {
-  int id = 0;
-  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-  if (error != std::errc() || end != key.data() + key.size() || id < 0 || id > kMaxTokenId) {
-    object.fail(files::in_quotes(key) + " cannot be a token's id");
-  }
-  return id;
-}
-
 void add_repeated_tokens(const files::JsonReader& config, AddedTokenTable& table) {
   const std::optional<files::JsonReader> tokens = config.find(kRepeatedTokensField);
   if (!tokens) return;
@@ -138,9 +129,9 @@ std::optional<int> named_token(const files::JsonReader& config, std::string_view
 
 // Returns the template's tokens; for BOS and EOS the configuration's options have precedence. It has no options for
 // other tokens: Qwen3-Embedding's template ends texts with a token that is not EOS.
-TextFrame read_frame(const files::JsonReader& tokenizer, const files::JsonReader& config, const SpecialTokens& special,
+TokenTemplate read_frame(const files::JsonReader& tokenizer, const files::JsonReader& config, const SpecialTokens& special,
                      const AddedTokenTable& table) {
-  TextFrame frame;
+  TokenTemplate frame;
   if (const std::optional<files::JsonReader> node = tokenizer.find("post_processor")) {
     frame = read_post_processor(*node);
     for (const std::vector<int>* ids : {&frame.prefix, &frame.suffix}) {
@@ -169,6 +160,15 @@ TextFrame read_frame(const files::JsonReader& tokenizer, const files::JsonReader
 }
 
 }  // namespace
+
+int read_id_key(const files::JsonReader& object, std::string_view key) {
+  int id = 0;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+  if (error != std::errc() || end != key.data() + key.size() || id < 0 || id > kMaxTokenId) {
+    object.fail(files::in_quotes(key) + " cannot be a token's id");
+  }
+  return id;
+}
 
 std::string read_token_content(const files::JsonReader& token) {
   return token.json().is_object() ? token.text("content") : token.string();

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "files/json_reader.h"
@@ -29,12 +30,15 @@ struct SpecialTokens {
   std::size_t size = 0;  ///< largest id + 1, including the vocabulary
   std::optional<int> bos;
   std::optional<int> eos;
-  TextFrame frame;  ///< tokens around every text
+  TokenTemplate frame;  ///< tokens around every text
 };
 
 /// `vocabulary` has the model's tokens. Throws Error if a file contradicts itself or the vocabulary.
 SpecialTokens read_special_tokens(const files::JsonReader& tokenizer, const files::JsonReader& config,
                                   const TokenTable& vocabulary);
+
+/// Returns the id that is the name `key` of a member of `object`.
+int read_id_key(const files::JsonReader& object, std::string_view key);
 
 /// Returns the text of a special token, which is written "name" or {"content": "name", ...}.
 std::string read_token_content(const files::JsonReader& token);

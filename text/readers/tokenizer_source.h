@@ -7,7 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "text/tokenizer.h"
+
 namespace ballast::text {
+
+inline constexpr const char* kTokenizerJson = "tokenizer.json";
 
 /// Other formats (a GGUF's metadata, vocab.txt) are converted to this one first.
 struct TokenizerSource {
@@ -21,6 +25,8 @@ struct TokenizerSource {
   std::optional<int> eos;
   nlohmann::json special_tokens{};      ///< set by the reader: Tokenizer::special_tokens()
   std::vector<std::string> warnings{};  ///< one line each, for the user
+  /// Files beside `tokenizer_data` that the tokenizer consists of, as they were read.
+  std::vector<TokenizerFile> other_files{};
 };
 
 /// A field of tokenizer_config.json that only ballast writes: tokens of a GGUF with the text of another one, which a

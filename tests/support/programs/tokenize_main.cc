@@ -1,9 +1,12 @@
-// tokenize_lines MODEL [EXPORT_DIRECTORY | --time ROUNDS]
+// tokenize_lines MODEL [EXPORT_DIRECTORY | --time ROUNDS | --sequences SOURCE TARGET | --decode]
 //
-// Helper of scripts/compare_tokenizer.py. MODEL is a directory with a tokenizer.json or a GGUF file. Standard input
+// Helper of scripts/compare_tokenizer.py and compare_sequence_tokenizers.py. MODEL is a directory with a tokenizer.json or a GGUF file. Standard input
 // holds records, each "LENGTH\n" and that many bytes; standard output gets the ids of each on one line. With
 // EXPORT_DIRECTORY the tokenizer is written there as Hugging Face's files first. With --time it gets the seconds that
-// the best of ROUNDS rounds over all records took, and the kilobytes of memory that the tokenizer takes, instead.
+// the best of ROUNDS rounds over all records took, and the kilobytes of memory that the tokenizer takes, instead. With
+// --sequences every line is a JSON list: the ids of the record as a text that an encoder reads in the language SOURCE,
+// as one of a decoder in the language TARGET, with the tokens before it, and what the latter decode to. With --decode a
+// record is a list of ids, and a line the JSON text that they decode to.
 #ifdef __linux__
 #include <malloc.h>
 #endif
@@ -18,6 +21,8 @@
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,6 +90,31 @@ void write_ids(const Tokenizer& tokenizer, const std::vector<std::string_view>& 
   }
 }
 
+std::vector<int> joined(std::vector<int> ids, const std::vector<int>& more) {
+  ids.insert(ids.end(), more.begin(), more.end());
+  return ids;
+}
+
+void write_sequences(const Tokenizer& tokenizer, const std::vector<std::string_view>& records, std::string_view source,
+                     std::string_view target) {
+  const ballast::text::TextFrame frame = tokenizer.source_frame(source);
+  const std::vector<int> start = tokenizer.target_start(target);
+  for (const std::string_view record : records) {
+    const std::vector<int> read = joined(joined(frame.before, tokenizer.encode(record)), frame.after);
+    const std::vector<int> written = joined(start, tokenizer.encode_target(record));
+    std::cout << nlohmann::json({read, written, decode(tokenizer, written)}).dump() << '\n';
+  }
+}
+
+void write_texts(const Tokenizer& tokenizer, const std::vector<std::string_view>& records) {
+  for (const std::string_view record : records) {
+    std::istringstream words{std::string(record)};
+    std::vector<int> ids;
+    for (int id = 0; words >> id;) ids.push_back(id);
+    std::cout << nlohmann::json(decode(tokenizer, ids)).dump() << '\n';
+  }
+}
+
 double best_seconds(const Tokenizer& tokenizer, const std::vector<std::string_view>& records, int rounds) {
   double best = std::numeric_limits<double>::infinity();
   for (int round = 0; round < rounds; ++round) {
@@ -97,7 +127,7 @@ double best_seconds(const Tokenizer& tokenizer, const std::vector<std::string_vi
 
 void run(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments.empty()) throw Error("usage", "tokenize_lines MODEL [EXPORT_DIRECTORY | --time ROUNDS] < RECORDS");
+  if (arguments.empty()) throw Error("usage", "tokenize_lines MODEL [OPTIONS] < RECORDS");
   const std::string input{std::istreambuf_iterator<char>(std::cin), {}};
   const std::vector<std::string_view> records = read_records(input);
   const std::size_t before = anonymous_kilobytes();
@@ -111,6 +141,10 @@ void run(int argc, char** argv) {
     std::cout << best_seconds(*tokenizer, records, std::stoi(arguments[2])) << ' ' << memory << '\n';
     return;
   }
+  if (arguments.size() == 4 && arguments[1] == "--sequences") {
+    return write_sequences(*tokenizer, records, arguments[2], arguments[3]);
+  }
+  if (arguments.size() == 2 && arguments[1] == "--decode") return write_texts(*tokenizer, records);
   if (arguments.size() == 2) {
     const std::filesystem::path directory = arguments[1];
     for (const ballast::text::TokenizerFile& file : tokenizer->files()) {

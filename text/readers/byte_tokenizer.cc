@@ -1,0 +1,86 @@
+#include "text/readers/byte_tokenizer.h"
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "files/json_reader.h"
+#include "files/text.h"
+#include "text/readers/class_config.h"
+#include "text/readers/json_tokenizer.h"
+#include "text/readers/tokenizer_json_parts.h"
+#include "text/unicode/byte_alphabet.h"
+
+namespace ballast::text {
+namespace {
+
+using nlohmann::json;
+
+// The tokens before the bytes, by id.
+const std::vector<NamedToken>& byt5_names() {
+  static const std::vector<NamedToken> names = {{"pad_token", "<pad>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}};
+  return names;
+}
+
+AddedTokenList byt5_added_tokens(const ClassConfig& config, const TokenIds& vocabulary) {
+  AddedTokenList added(vocabulary, vocabulary.size());
+  // A text is searched for all of them before it is normalized.
+  const auto add = [&](AddedToken token) {
+    token.normalized = false;
+    added.add(std::move(token));
+  };
+  for (auto& [id, token] : config.added_tokens()) add(token);
+  for (const NamedToken& name : byt5_names()) {
+    AddedToken token = config.named_token(name);
+    if (!config.has_properties(name.name)) token.lstrip = token.rstrip = true;
+    add(std::move(token));
+  }
+  if (const auto extra = config.extra_tokens()) {
+    for (const AddedToken& token : *extra) add(token);
+  } else if (const auto listed = config.listed_in_map()) {
+    for (const AddedToken& token : *listed) add(token);
+  } else {
+    const std::optional<files::JsonReader> count = config.reader().find("extra_ids");
+    const std::size_t sentinels = count ? count->integer<std::size_t>(0, 4096) : 125;
+    for (std::size_t i = 0; i < sentinels; ++i) {
+      add({.content = files::concat("<extra_id_", i, ">"), .special = true});
+    }
+  }
+  return added;
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> read_byt5(const std::filesystem::path& directory, TokenizerSource source) {
+  const ClassConfig config(directory, source.config, source.config_file);
+  source.config["tokenizer_class"] = "ByT5Tokenizer";
+  config.write_names(byt5_names(), source.config);
+  source.config.erase("added_tokens_decoder");
+  json vocab = json::object();
+  TokenIds ids;
+  for (const NamedToken& name : byt5_names()) {
+    const int id = static_cast<int>(vocab.size());
+    vocab[config.named_token(name).content] = id;
+    ids[config.named_token(name).content] = id;
+  }
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string text = alphabet_of_bytes(std::string(1, static_cast<char>(byte)));
+    const int id = static_cast<int>(vocab.size());
+    vocab[text] = id;
+    ids[text] = id;
+  }
+  AddedTokenList added = byt5_added_tokens(config, ids);
+  const std::string end = source.config["eos_token"];
+  PreTokenizerFamily bytes = {.normalizer = nullptr, .pre_tokenizer = byte_level_pre_tokenizer({}, false)};
+  const json tokenizer =
+      byte_level_tokenizer_json(std::move(bytes), std::move(vocab), json::array(), added.take(),
+                                frame_template({}, {{end, added.find(end).value_or(1)}}));
+  source.tokenizer_file = source.config_file;
+  source.tokenizer_data = tokenizer.dump();
+  return make_tokenizer(std::move(source), tokenizer, std::nullopt);
+}
+
+}  // namespace ballast::text
