@@ -26,7 +26,7 @@ from ballast.jobs import (
     plan,
     verify,
 )
-from ballast.model import Classification, Model, Score, Tokenizer
+from ballast.model import Classification, Model, Score, Tokenizer, WrittenText
 from ballast.recipe import Recipe, schemes
 from ballast.statistics import Statistics
 from ballast.sweeps import Sweep, sweep
@@ -48,6 +48,7 @@ __all__ = [
     "Tokenizer",
     "ToolCall",
     "UnsupportedError",
+    "WrittenText",
     "benchmark",
     "benchmark_speculation",
     "calibrate",

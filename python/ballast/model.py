@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import threading
@@ -129,6 +130,20 @@ class Classification:
     """The model's."""
     tokens: list[str] | None = None
     """Texts of the tokens that have labels; without special ones."""
+
+
+@dataclass(frozen=True)
+class WrittenText:
+    """A text that was written from a source text."""
+
+    text: str
+    """Without special tokens."""
+    tokens: list[int] = field(repr=False)
+    """Including the one that ended it."""
+    score: float
+    """The sum of its log-probabilities, divided by a power of its length."""
+    others: list[WrittenText] = field(default_factory=list, repr=False)
+    """The next best of the same source text."""
 
 
 def ids_array(ids: Ids) -> np.ndarray:
@@ -364,6 +379,38 @@ class Model:
         options = _classify_options(raw_scores, most_tokens, kv)
         with shown(progress) as listener:
             return self._model.rerank(query, list(documents), options, listener)
+
+    def translate(self, texts: str | Sequence[str] | Sequence[Sequence[int]], *, beams: int | None = None,
+                  source_language: str = "", target_language: str = "", length_penalty: float | None = None,
+                  early_stop: Literal["no", "yes", "never"] | None = None, no_repeat_ngram: int | None = None,
+                  repetition_penalty: float | None = None, min_tokens: int | None = None,
+                  max_tokens: int | None = None, first_tokens: Sequence[int] | None = None, hypotheses: int = 1,
+                  texts_at_once: int | None = None, kv: str | None = None,
+                  progress: Progress = False) -> WrittenText | list[WrittenText]:
+        """Writes a text from each source text, with an encoder and a decoder; of a single str, one text. Lists of ids
+        are source texts with their special tokens. Absent options have the model's values. beams: texts that are
+        pursued at once; 1: the most likely token is always chosen. early_stop: whether a search ends when it has as
+        many complete texts as beams ("yes"), when the beams are worse ("no"), or when no length can make them better
+        ("never"). hypotheses: the best ones are kept in `others`, too."""
+        options = filled(self._model.translate_options(), beams=beams, source_language=source_language,
+                         target_language=target_language, length_penalty=length_penalty,
+                         no_repeat_ngram=no_repeat_ngram, repetition_penalty=repetition_penalty,
+                         min_tokens=min_tokens, max_tokens=max_tokens, hypotheses=hypotheses,
+                         texts_at_once=texts_at_once)
+        if early_stop is not None:
+            options.early_stop = named(_ballast.EarlyStop, "early_stop", early_stop)
+        if first_tokens is not None:
+            options.first_tokens = list(first_tokens)
+        if kv is not None:
+            options.cache_type = named(_ballast.CacheType, "kv", kv)
+        several = [texts] if isinstance(texts, str) else list(texts)
+        of_ids = bool(several) and not isinstance(several[0], str)
+        run = self._model.translate_ids if of_ids else self._model.translate
+        with shown(progress) as listener:
+            results = run([list(map(int, ids)) for ids in several] if of_ids else several, options, listener)
+        written = [[WrittenText(*result) for result in of_text] for of_text in results]
+        best = [dataclasses.replace(of_text[0], others=of_text[1:]) for of_text in written]
+        return best[0] if isinstance(texts, str) else best
 
     @overload
     def generate(self, prompt: str | Ids, *, stream: Literal[False] = False,

@@ -100,6 +100,28 @@ NumpyArray<float> ranked(const Model& model, const std::string& query, const std
   return owned_array(without_lock([&] { return model.rerank(query, documents, options, listener.progress()); }).scores);
 }
 
+/// Returns each source text's results, the best first: [(text, tokens, score)].
+nb::list written_texts(const std::vector<Translation>& translations) {
+  nb::list all;
+  for (const Translation& translation : translations) {
+    nb::list texts;
+    for (const WrittenText& text : translation.texts) {
+      texts.append(nb::make_tuple(text_of(text.text), text.tokens, text.score));
+    }
+    all.append(texts);
+  }
+  return all;
+}
+
+template <class Source>
+nb::list translated(const Model& model, const std::vector<Source>& sources, const TranslateOptions& options,
+                    nb::object on_progress) {
+  JobListener listener(std::move(on_progress), nb::none());
+  return written_texts(without_lock([&] {
+    return model.translate(std::span<const Source>(sources), options, listener.progress());
+  }));
+}
+
 nb::str decoded(const Model& model, const IdArray& ids) {
   return text_of(model.decode(ids_of(ids)));
 }
@@ -153,11 +175,34 @@ void bind_chat_and_vectors(nb::module_& module) {
       .def_rw("cache_type", &ClassifyOptions::cache_type);
 }
 
+void bind_translate_options(nb::module_& module) {
+  nb::enum_<TranslateOptions::EarlyStop>(module, "EarlyStop")
+      .value("no", TranslateOptions::EarlyStop::kNo)
+      .value("yes", TranslateOptions::EarlyStop::kYes)
+      .value("never", TranslateOptions::EarlyStop::kNever);
+  nb::class_<TranslateOptions>(module, "TranslateOptions")
+      .def_rw("source_language", &TranslateOptions::source_language)
+      .def_rw("target_language", &TranslateOptions::target_language)
+      .def_rw("beams", &TranslateOptions::beams)
+      .def_rw("length_penalty", &TranslateOptions::length_penalty)
+      .def_rw("early_stop", &TranslateOptions::early_stop)
+      .def_rw("no_repeat_ngram", &TranslateOptions::no_repeat_ngram)
+      .def_rw("repetition_penalty", &TranslateOptions::repetition_penalty)
+      .def_rw("min_tokens", &TranslateOptions::min_tokens)
+      .def_rw("max_tokens", &TranslateOptions::max_tokens)
+      .def_rw("hypotheses", &TranslateOptions::hypotheses)
+      .def_rw("first_tokens", &TranslateOptions::first_tokens)
+      .def_rw("last_token", &TranslateOptions::last_token, nb::arg().none())
+      .def_rw("texts_at_once", &TranslateOptions::texts_at_once)
+      .def_rw("cache_type", &TranslateOptions::cache_type);
+}
+
 }  // namespace
 
 void bind_model(nb::module_& module) {
   using nb::literals::operator""_a;
   bind_chat_and_vectors(module);
+  bind_translate_options(module);
   nb::class_<Model>(module, "Model")
       .def("__init__", &load_model, "path"_a, "options"_a, "on_message"_a.none())
       .def_prop_ro("path", [](const Model& model) { return model.path(); })
@@ -184,7 +229,10 @@ void bind_model(nb::module_& module) {
       .def_prop_ro("labels", [](const Model& model) { return labels_of(model.spec()); })
       .def("classify", &classified, "texts"_a, "options"_a, "on_progress"_a.none())
       .def("classify_pairs", &classified_pairs, "pairs"_a, "options"_a, "on_progress"_a.none())
-      .def("rerank", &ranked, "query"_a, "documents"_a, "options"_a, "on_progress"_a.none());
+      .def("rerank", &ranked, "query"_a, "documents"_a, "options"_a, "on_progress"_a.none())
+      .def("translate_options", [](const Model& model) { return TranslateOptions(model.translate_defaults()); })
+      .def("translate", &translated<std::string>, "texts"_a, "options"_a, "on_progress"_a.none())
+      .def("translate_ids", &translated<std::vector<int>>, "sources"_a, "options"_a, "on_progress"_a.none());
 }
 
 }  // namespace ballast::python
