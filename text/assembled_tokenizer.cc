@@ -52,6 +52,7 @@ class AssembledTokenizer : public Tokenizer {
         target_encoder_(std::move(parts.target_encoder)),
         byte_level_(parts.byte_level),
         drops_first_space_(parts.drops_first_space),
+        decoding_rules_(parts.decoding_rules),
         bos_(parts.special.bos),
         eos_(parts.special.eos),
         frame_(std::move(parts.special.frame)),
@@ -118,6 +119,7 @@ class AssembledTokenizer : public Tokenizer {
   }
   bool is_byte_level() const override { return byte_level_; }
   bool drops_first_space() const override { return drops_first_space_; }
+  DecodingRules decoding_rules() const override { return decoding_rules_; }
   bool is_special(int id) const override {
     return id >= 0 && static_cast<std::size_t>(id) < special_.size() && special_[static_cast<std::size_t>(id)];
   }
@@ -234,6 +236,7 @@ class AssembledTokenizer : public Tokenizer {
   std::unique_ptr<TextEncoder> target_encoder_;  // null: encoder_
   bool byte_level_;
   bool drops_first_space_;
+  DecodingRules decoding_rules_;
   std::optional<int> bos_;
   std::optional<int> eos_;
   TokenTemplate frame_;

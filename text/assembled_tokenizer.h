@@ -37,6 +37,7 @@ struct TokenizerParts {
   std::function<std::string(std::string_view)> decode;
   bool byte_level = false;
   bool drops_first_space = false;
+  DecodingRules decoding_rules = {};
   SpecialTokens special;
   std::optional<LanguageTokens> languages;  ///< set the tokens around a text; `special` has none then
 };

@@ -40,6 +40,15 @@ struct TextFrame {
   bool operator==(const TextFrame&) const = default;
 };
 
+/// How a decoded text differs from the bytes of its tokens, in this order.
+struct DecodingRules {
+  bool drop_invalid = false;  ///< bytes that are not UTF-8 are left out; else U+FFFD replaces them
+  bool strip = false;         ///< white space at both ends is left out
+  bool clean_up = false;      ///< spaces before punctuation and contractions are left out, as BERT's authors did it
+
+  bool operator==(const DecodingRules&) const = default;
+};
+
 /// Immutable once shared, and then safe to use from several threads.
 class Tokenizer {
  public:
@@ -76,6 +85,8 @@ class Tokenizer {
 
   /// Returns whether a space at the beginning of decoded text was added by the tokenizer and is not a part of the text.
   virtual bool drops_first_space() const = 0;
+
+  virtual DecodingRules decoding_rules() const { return {}; }
 
   /// Returns whether text is encoded to this id only if the token is written in it, before it is split into pieces, or
   /// never.
@@ -151,7 +162,8 @@ std::string decode(const Tokenizer& tokenizer, std::span<const int> ids);
 /// directory has no tokenizer file, or a GGUF no tokenizer.ggml.model.
 std::unique_ptr<Tokenizer> load_tokenizer(const files::Checkpoint& checkpoint);
 
-/// Decodes token ids to text one by one, holding back bytes until they are complete UTF-8 sequences.
+/// Decodes token ids to text one by one, holding back bytes until they are complete UTF-8 sequences, and text to which
+/// the tokenizer's DecodingRules may still apply.
 class StreamDecoder {
  public:
   enum class Begin {
@@ -161,7 +173,9 @@ class StreamDecoder {
 
   explicit StreamDecoder(const Tokenizer& tokenizer, Begin begin = Begin::kOfText, bool show_special = false)
       : tokenizer_(tokenizer),
+        rules_(tokenizer.decoding_rules()),
         drop_space_(begin == Begin::kOfText && tokenizer.drops_first_space()),
+        strip_begin_(begin == Begin::kOfText && rules_.strip),
         show_special_(show_special) {}
 
   /// Returns the text that can be shown after `id`; special tokens have none unless `show_special`.
@@ -171,10 +185,18 @@ class StreamDecoder {
   std::string finish();
 
  private:
+  std::string valid(std::string_view bytes) const;
+  std::string without_ends(std::string text);
+  std::string cleaned_up(std::string text);
+
   const Tokenizer& tokenizer_;
-  bool drop_space_;  // the text has not begun yet
+  DecodingRules rules_;
+  bool drop_space_;   // the text has not begun yet
+  bool strip_begin_;  // white space before the first other character is left out
   bool show_special_;
   std::string pending_;
+  std::string white_space_;  // follows the text and is left out at its end
+  std::string uncleaned_;    // may change with what follows
 };
 
 }  // namespace ballast::text

@@ -12,6 +12,7 @@
 #include "files/text.h"
 #include "files/utf8.h"
 #include "text/pipeline/pre_tokenizer_families.h"
+#include "text/readers/class_config.h"
 #include "text/readers/tokenizer_json_parts.h"
 #include "text/readers/tokenizer_reader.h"
 #include "text/readers/tokenizer_source.h"
@@ -41,6 +42,14 @@ std::vector<std::string> read_lines(const std::filesystem::path& path) {
 std::string special_token(json& config, const char* name, const char* otherwise) {
   if (!config.contains(name) || config[name].is_null()) config[name] = otherwise;
   return read_token_content(files::JsonReader(config, "tokenizer_config.json").at(name));
+}
+
+json read_merges(const std::filesystem::path& merges_txt) {
+  json merges = json::array();
+  for (std::string& line : read_lines(merges_txt)) {
+    if (!line.empty() && !(merges.empty() && line.starts_with("#version"))) merges.push_back(std::move(line));
+  }
+  return merges;
 }
 
 }  // namespace
@@ -82,10 +91,7 @@ json read_bpe_files(const std::filesystem::path& vocab_json, const std::filesyst
   std::optional<PreTokenizerFamily> family = pre_tokenizer_family(family_name);
   if (!family) throw Error(vocab_json.string(), "no family of tokenizers is called " + files::in_quotes(family_name));
   json vocab = files::read_json_object(vocab_json);
-  json merges = json::array();
-  for (std::string& line : read_lines(merges_txt)) {
-    if (!line.empty() && !(merges.empty() && line.starts_with("#version"))) merges.push_back(std::move(line));
-  }
+  json merges = read_merges(merges_txt);
   json added = json::array();
   const std::string end = special_token(config, "eos_token", "<|endoftext|>");
   if (vocab.contains(end) && vocab[end].is_number_unsigned()) {
@@ -93,6 +99,42 @@ json read_bpe_files(const std::filesystem::path& vocab_json, const std::filesyst
   }
   return byte_level_tokenizer_json(*std::move(family), std::move(vocab), std::move(merges), std::move(added),
                                    json(nullptr));
+}
+
+json read_roberta_files(const std::filesystem::path& directory, json& config, const std::string& config_file) {
+  const std::vector<NamedToken> names = {{"bos_token", "<s>"},   {"eos_token", "</s>"}, {"unk_token", "<unk>"},
+                                         {"sep_token", "</s>"},  {"pad_token", "<pad>"}, {"cls_token", "<s>"},
+                                         {"mask_token", "<mask>"}};
+  const ClassConfig given(directory, config, config_file);
+  given.write_names(names, config);
+  const std::filesystem::path vocab_json = directory / "vocab.json";
+  json vocab = files::read_json_object(vocab_json);
+  TokenIds ids;
+  for (const auto& [text, id] : files::JsonReader(vocab, vocab_json.string()).members()) {
+    ids[std::string(text)] = read_token_id(id);
+  }
+  AddedTokenList added(ids, ids.size());
+  for (auto& [id, token] : given.added_tokens()) added.add(token);
+  for (const NamedToken& name : names) added.add(given.named_token(name));
+  std::optional<std::vector<AddedToken>> extra = given.extra_tokens();
+  if (!extra) extra = given.listed_in_map();
+  for (const AddedToken& token : extra.value_or(std::vector<AddedToken>())) added.add(token);
+
+  const auto framing = [&](const char* name) {
+    const std::string text = config[name].get<std::string>();
+    const std::optional<int> id = added.find(text);
+    if (!id) throw Error(config_file, files::concat(name, " must not be empty"));
+    return json::array({text, *id});
+  };
+  json frame = {{"type", "RobertaProcessing"},
+                {"sep", framing("sep_token")},
+                {"cls", framing("cls_token")},
+                {"trim_offsets", true},
+                {"add_prefix_space", false}};
+  PreTokenizerFamily family = pre_tokenizer_family("gpt-2").value();
+  family.pre_tokenizer["add_prefix_space"] = given.reader().flag("add_prefix_space", false);
+  return byte_level_tokenizer_json(std::move(family), std::move(vocab), read_merges(directory / "merges.txt"),
+                                   added.take(), std::move(frame));
 }
 
 }  // namespace ballast::text

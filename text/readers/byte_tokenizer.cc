@@ -26,30 +26,22 @@ const std::vector<NamedToken>& byt5_names() {
 }
 
 AddedTokenList byt5_added_tokens(const ClassConfig& config, const TokenIds& vocabulary) {
-  AddedTokenList added(vocabulary, vocabulary.size());
-  // A text is searched for all of them before it is normalized.
-  const auto add = [&](AddedToken token) {
-    token.normalized = false;
-    added.add(std::move(token));
-  };
-  for (auto& [id, token] : config.added_tokens()) add(token);
+  std::vector<AddedToken> named;
   for (const NamedToken& name : byt5_names()) {
-    AddedToken token = config.named_token(name);
-    if (!config.has_properties(name.name)) token.lstrip = token.rstrip = true;
-    add(std::move(token));
+    named.push_back(config.named_token(name));
+    if (!config.has_properties(name.name)) named.back().lstrip = named.back().rstrip = true;
   }
-  if (const auto extra = config.extra_tokens()) {
-    for (const AddedToken& token : *extra) add(token);
-  } else if (const auto listed = config.listed_in_map()) {
-    for (const AddedToken& token : *listed) add(token);
-  } else {
+  std::optional<std::vector<AddedToken>> extra = config.extra_tokens();
+  if (!extra) extra = config.listed_in_map();
+  if (!extra) {
+    extra.emplace();
     const std::optional<files::JsonReader> count = config.reader().find("extra_ids");
     const std::size_t sentinels = count ? count->integer<std::size_t>(0, 4096) : 125;
     for (std::size_t i = 0; i < sentinels; ++i) {
-      add({.content = files::concat("<extra_id_", i, ">"), .special = true});
+      extra->push_back({.content = files::concat("<extra_id_", i, ">"), .special = true});
     }
   }
-  return added;
+  return python_added_tokens(config, AddedTokenList(vocabulary, vocabulary.size()), named, *extra);
 }
 
 }  // namespace
@@ -73,14 +65,15 @@ std::unique_ptr<Tokenizer> read_byt5(const std::filesystem::path& directory, Tok
     ids[text] = id;
   }
   AddedTokenList added = byt5_added_tokens(config, ids);
-  const std::string end = source.config["eos_token"];
+  const std::string end = source.config["eos_token"].get<std::string>();
   PreTokenizerFamily bytes = {.normalizer = nullptr, .pre_tokenizer = byte_level_pre_tokenizer({}, false)};
   const json tokenizer =
       byte_level_tokenizer_json(std::move(bytes), std::move(vocab), json::array(), added.take(),
                                 frame_template({}, {{end, added.find(end).value_or(1)}}));
   source.tokenizer_file = source.config_file;
   source.tokenizer_data = tokenizer.dump();
-  return make_tokenizer(std::move(source), tokenizer, std::nullopt);
+  const DecodingRules rules = {.drop_invalid = true, .clean_up = config.cleans_up()};
+  return make_tokenizer(std::move(source), tokenizer, {.languages = std::nullopt, .decoding_rules = rules});
 }
 
 }  // namespace ballast::text

@@ -123,10 +123,32 @@ void AddedTokenList::add(AddedToken token) {
                      {"special", token.special}});
 }
 
+void AddedTokenList::set_special(const std::set<std::string>& contents) {
+  for (json& token : tokens_) token["special"] = contents.contains(token["content"].get_ref<const std::string&>());
+}
+
 std::optional<int> AddedTokenList::find(const std::string& content) const {
   if (const auto added = ids_.find(content); added != ids_.end()) return added->second;
   const auto known = vocabulary_.find(content);
   return known == vocabulary_.end() ? std::nullopt : std::optional(known->second);
+}
+
+AddedTokenList python_added_tokens(const ClassConfig& config, AddedTokenList added,
+                                   const std::vector<AddedToken>& named, const std::vector<AddedToken>& extra) {
+  std::set<std::string> special;
+  const auto add = [&](AddedToken token) {
+    token.normalized = false;
+    added.add(std::move(token));
+  };
+  for (auto& [id, token] : config.added_tokens()) add(token);
+  for (const std::vector<AddedToken>* tokens : {&named, &extra}) {
+    for (const AddedToken& token : *tokens) {
+      add(token);
+      special.insert(token.content);
+    }
+  }
+  added.set_special(special);
+  return added;
 }
 
 }  // namespace ballast::text

@@ -7,8 +7,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "files/json_reader.h"
@@ -53,6 +55,9 @@ class ClassConfig {
   std::map<int, AddedToken> added_tokens() const;
   bool lists_added_tokens() const;  ///< in tokenizer_config.json
 
+  /// Returns whether clean_up_tokenization_spaces is set.
+  bool cleans_up() const { return reader().flag("clean_up_tokenization_spaces", false); }
+
   /// Writes the names of `tokens` into `config`, a tokenizer_config.json that is to be read without the other files.
   void write_names(const std::vector<NamedToken>& tokens, nlohmann::json& config) const;
 
@@ -80,6 +85,9 @@ class AddedTokenList {
   /// Returns the id of a token of the list or of the vocabulary.
   std::optional<int> find(const std::string& content) const;
 
+  /// Makes exactly these tokens of the list special.
+  void set_special(const std::set<std::string>& contents);
+
   const TokenIds& ids() const { return ids_; }  ///< of the list
   nlohmann::json take() { return std::move(tokens_); }
 
@@ -89,6 +97,11 @@ class AddedTokenList {
   TokenIds ids_;
   nlohmann::json tokens_ = nlohmann::json::array();
 };
+
+/// Lists the tokens of a class that transformers implements in Python (Marian, M2M-100, ByT5): of the files, those with
+/// a name, and `extra`. They are searched in the text as it is, and special if they have a name or are in `extra`.
+AddedTokenList python_added_tokens(const ClassConfig& config, AddedTokenList added,
+                                   const std::vector<AddedToken>& named, const std::vector<AddedToken>& extra);
 
 }  // namespace ballast::text
 

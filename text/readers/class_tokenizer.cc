@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -330,7 +331,7 @@ class ClassReader {
     tokenizer_["pre_tokenizer"] = pre_tokenizer_of(class_);
     tokenizer_["decoder"] = metaspace();
     if (!has_json) source_.tokenizer_data = tokenizer_.dump();
-    return make_tokenizer(std::move(source_), tokenizer_, std::move(languages));
+    return make_tokenizer(std::move(source_), tokenizer_, {.languages = std::move(languages)});
   }
 
  private:
@@ -367,7 +368,12 @@ class ClassReader {
         for (const JsonReader& node : list->elements()) listed[read_token_id(node.at("id"))] = read_added_token(node);
       }
     }
-    for (auto& [id, token] : listed) added.add(std::move(token));
+    std::set<std::string> names;
+    for (const NamedToken& token : rules_.tokens) names.insert(config_.named_token(token).content);
+    for (auto& [id, token] : listed) {
+      token.special = token.special || names.contains(token.content);
+      added.add(std::move(token));
+    }
     for (const NamedToken& token : rules_.tokens) add_named(token, added);
     const std::optional<std::vector<AddedToken>> extra = config_.extra_tokens();
     for (const AddedToken& token : extra ? *extra : class_extra_tokens(class_, config_, listed_)) added.add(token);

@@ -60,11 +60,11 @@ class Pipeline : public TextEncoder {
 
 std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSource source) {
   const nlohmann::json value = files::parse_strict_json(source.tokenizer_data, source.tokenizer_file);
-  return make_tokenizer(std::move(source), value, std::nullopt);
+  return make_tokenizer(std::move(source), value, ClassProperties());
 }
 
 std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSource source, const nlohmann::json& value,
-                                          std::optional<LanguageTokens> languages) {
+                                          ClassProperties properties) {
   const files::JsonReader json(value, source.tokenizer_file);
   const files::JsonReader config(source.config, source.config_file);
   PreTokenizer pre_tokenizer(json.find("pre_tokenizer"));
@@ -79,7 +79,11 @@ std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSource source, const nlohmann
   parts.drops_first_space = decoder.drops_first_space();
   parts.tokens = model.bytes ? model.bytes : model.texts;
   if (!model.bytes) parts.decode = [decoder](std::string_view token) { return decoder.bytes(token); };
-  parts.languages = std::move(languages);
+  parts.languages = std::move(properties.languages);
+  parts.decoding_rules = properties.decoding_rules;
+  // transformers ignores the option for BPE.
+  const bool cleans_up = parts.kind == "Unigram" && config.flag("clean_up_tokenization_spaces", false);
+  if (cleans_up) parts.decoding_rules.clean_up = true;
   parts.special = read_special_tokens(json, config, *model.texts);
   parts.encoder = std::make_unique<Pipeline>(Normalizer(json.find("normalizer")), std::move(pre_tokenizer),
                                              std::move(model.model), parts.special.added);

@@ -15,10 +15,15 @@ namespace ballast::text {
 /// Throws Error naming file and JSON path, or the kind of model if it is not supported.
 std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSource source);
 
+/// Properties that a tokenizer.json does not have.
+struct ClassProperties {
+  std::optional<LanguageTokens> languages;  ///< set the tokens around a text
+  DecodingRules decoding_rules = {};
+};
+
 /// Does the same with `value` as the tokenizer.json; `source.tokenizer_data` is only returned by Tokenizer::files().
-/// `languages` set the tokens around a text.
 std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSource source, const nlohmann::json& value,
-                                          std::optional<LanguageTokens> languages);
+                                          ClassProperties properties);
 
 }  // namespace ballast::text
 

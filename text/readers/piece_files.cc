@@ -43,12 +43,6 @@ class PieceReader {
         names_(std::move(names)),
         source_(std::move(source)) {
     config_.write_names(names_, source_.config);
-    // A text is searched for added tokens before it is normalized.
-    if (source_.config.contains("added_tokens_decoder")) {
-      for (auto& token : source_.config["added_tokens_decoder"]) {
-        if (token.is_object()) token["normalized"] = false;
-      }
-    }
   }
 
   files::JsonReader config() const { return config_.reader(); }
@@ -73,28 +67,23 @@ class PieceReader {
                                .language_codes = language_codes});
   }
 
-  // Lists the added tokens: those of the files, the named ones, and those without a name. Ids start at `size` for
-  // tokens that the vocabulary does not have.
+  // Lists the added tokens. Ids start at `size` for tokens that the vocabulary does not have.
   AddedTokenList added_tokens(const PieceVocabulary& vocabulary, std::size_t size) const {
-    AddedTokenList added(vocabulary.ids, size);
-    const auto add = [&](AddedToken token) {
-      token.normalized = false;
-      added.add(std::move(token));
-    };
-    for (auto& [id, token] : config_.added_tokens()) add(token);
-    for (const NamedToken& name : names_) add(config_.named_token(name));
-    const auto extra = config_.extra_tokens();
-    const auto listed = config_.listed_in_map();
-    for (const AddedToken& token : extra ? *extra : listed.value_or(std::vector<AddedToken>())) add(token);
-    return added;
+    std::vector<AddedToken> named;
+    for (const NamedToken& name : names_) named.push_back(config_.named_token(name));
+    std::optional<std::vector<AddedToken>> extra = config_.extra_tokens();
+    if (!extra) extra = config_.listed_in_map();
+    return python_added_tokens(config_, AddedTokenList(vocabulary.ids, size), named,
+                               extra.value_or(std::vector<AddedToken>()));
   }
 
   std::unique_ptr<Tokenizer> make(const char* data_name, TokenizerParts parts, nlohmann::json added,
                                   const TokenTable& texts) {
     const nlohmann::json listed = {{"added_tokens", std::move(added)}, {"model", nlohmann::json::object()}};
     const files::JsonReader tokenizer(listed, path_of(kVocabulary));
-    const files::JsonReader config(source_.config, source_.config_file);
-    parts.special = read_special_tokens(tokenizer, config, texts);
+    nlohmann::json names = source_.config;
+    names.erase("added_tokens_decoder");  // `added` has them
+    parts.special = read_special_tokens(tokenizer, files::JsonReader(names, source_.config_file), texts);
     parts.special.size = std::max(parts.special.size, parts.tokens->size());
     if (!parts.languages) {
       if (!parts.special.eos) throw Error(path_of(kVocabulary), "has no end token");
@@ -104,6 +93,7 @@ class PieceReader {
     parts.data_name = data_name;
     parts.kind = "SentencePiece with vocabulary";
     parts.drops_first_space = true;
+    parts.decoding_rules = {.strip = true, .clean_up = config_.cleans_up()};
     parts.decode = [](std::string_view piece) { return replace_all(piece, kSpaceMark, " "); };
     source_.tokenizer_file = path_of(data_name);
     return assemble_tokenizer(std::move(source_), std::move(parts));

@@ -27,6 +27,7 @@ namespace ballast::text {
 namespace {
 
 constexpr const char* kTekkenFile = "tekken.json";
+constexpr const char* kRoberta = "roberta";
 
 // Returns the first of several ids. The model's file may have ids that the tokenizer does not have.
 std::optional<int> model_token(const files::JsonReader& model_config, std::string_view field) {
@@ -57,13 +58,16 @@ void add_separate_tokens(const std::filesystem::path& directory, nlohmann::json&
   }
 }
 
-// Returns the GGUF name of the class of tokenizers to which vocab.json and merges.txt belong.
+// Returns kRoberta or the GGUF name of the class of tokenizers to which vocab.json and merges.txt belong.
 std::string bpe_family(const files::JsonReader& config, const files::JsonReader& model_config,
                        const std::string& file) {
   const std::string name = config.text("tokenizer_class", model_config.text("model_type", ""));
   if (name.starts_with("GPT2Tokenizer") || name == "gpt2") return "gpt-2";
   if (name.starts_with("Qwen2Tokenizer") || name == "qwen2" || name == "qwen3") return "qwen2";
-  throw Error(file, "how text is cut for it is known for GPT2Tokenizer and Qwen2Tokenizer only" +
+  if (name.starts_with("RobertaTokenizer") || name == "roberta") return kRoberta;
+  if (name.starts_with("BartTokenizer") || name == "bart") return kRoberta;
+  throw Error(file, "how text is cut for it is known for GPT2Tokenizer, Qwen2Tokenizer, RobertaTokenizer and "
+                    "BartTokenizer only" +
                         (name.empty() ? std::string() : ", not for " + files::in_quotes(name)) +
                         "; save a tokenizer.json with transformers' save_pretrained");
 }
@@ -225,8 +229,10 @@ std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path&
     use("vocab.json");
     const std::string family =
         bpe_family(files::JsonReader(source.config, source.config_file), model_config, source.tokenizer_file);
-    source.tokenizer_data =
-        read_bpe_files(directory / "vocab.json", directory / "merges.txt", family, source.config).dump();
+    const nlohmann::json tokenizer =
+        family == kRoberta ? read_roberta_files(directory, source.config, source.config_file)
+                           : read_bpe_files(directory / "vocab.json", directory / "merges.txt", family, source.config);
+    source.tokenizer_data = tokenizer.dump();
     return make_tokenizer(std::move(source));
   }
   return nullptr;
