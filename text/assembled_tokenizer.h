@@ -32,7 +32,7 @@ struct TokenizerParts {
   std::string kind;       ///< "byte-level BPE"
   std::unique_ptr<TextEncoder> encoder;
   std::unique_ptr<TextEncoder> target_encoder = nullptr;  ///< of a decoder's text; null: `encoder`
-  std::shared_ptr<const TokenTable> tokens;  ///< the vocabulary
+  std::shared_ptr<const TokenTable> tokens;               ///< the vocabulary
   /// Maps a token's text in `tokens` to its bytes; null if they are equal.
   std::function<std::string(std::string_view)> decode;
   bool byte_level = false;

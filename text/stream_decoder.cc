@@ -29,8 +29,8 @@ std::string clean_up(std::string text) {
   return text;
 }
 
-// Returns the size of the part of `text` whose clean-up does not depend on what follows. Replacements begin with a space,
-// and only " ' " has another one: a text may be cut before a space, unless a space or an apostrophe precedes it.
+// Returns the size of the part of `text` whose clean-up does not depend on what follows. Replacements begin with a
+// space, and only " ' " has another one: a text may be cut before a space, unless a space or an apostrophe precedes it.
 std::size_t certain_size(std::string_view text) {
   constexpr std::size_t kLongest = 8;  // is more than the bytes of a replacement
   const std::size_t last = text.rfind(' ');

@@ -13,12 +13,16 @@ namespace {
 void check_round_trip(const Tokenizer& tokenizer, const std::string& context) {
   const std::string text = "Round trip: 12 caf\xC3\xA9s, \xE2\x82\xAC 3.50\n";
   // A separate vocabulary of a decoder is the one that decodes.
-  const std::string back = decode(tokenizer, tokenizer.encode_target(text));
+  std::string back = decode(tokenizer, tokenizer.encode_target(text));
   if (back == text) return;
   // Other tokenizers may change case and spaces or drop unknown characters, but encoding the result again must not
-  // change it.
-  const std::vector<int> ids = tokenizer.encode_target(back);
-  if (!tokenizer.is_byte_level() && !ids.empty() && tokenizer.encode_target(decode(tokenizer, ids)) == ids) return;
+  // change it, or only drop what became unknown.
+  constexpr int kRounds = 4;
+  for (int round = 0; round < kRounds && !tokenizer.is_byte_level(); ++round) {
+    const std::vector<int> ids = tokenizer.encode_target(back);
+    back = decode(tokenizer, ids);
+    if (!ids.empty() && tokenizer.encode_target(back) == ids) return;
+  }
   throw Error(context, "the tokenizer does not give back the text that it encodes");
 }
 

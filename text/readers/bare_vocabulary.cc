@@ -102,8 +102,8 @@ json read_bpe_files(const std::filesystem::path& vocab_json, const std::filesyst
 }
 
 json read_roberta_files(const std::filesystem::path& directory, json& config, const std::string& config_file) {
-  const std::vector<NamedToken> names = {{"bos_token", "<s>"},   {"eos_token", "</s>"}, {"unk_token", "<unk>"},
-                                         {"sep_token", "</s>"},  {"pad_token", "<pad>"}, {"cls_token", "<s>"},
+  const std::vector<NamedToken> names = {{"bos_token", "<s>"},    {"eos_token", "</s>"},  {"unk_token", "<unk>"},
+                                         {"sep_token", "</s>"},   {"pad_token", "<pad>"}, {"cls_token", "<s>"},
                                          {"mask_token", "<mask>"}};
   const ClassConfig given(directory, config, config_file);
   given.write_names(names, config);

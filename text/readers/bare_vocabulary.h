@@ -1,4 +1,5 @@
-// Reads vocabularies older than tokenizer.json: vocab.txt (BERT), vocab.json with merges.txt (GPT-2, Qwen2, RoBERTa, BART).
+// Reads vocabularies older than tokenizer.json: vocab.txt (BERT), vocab.json with merges.txt (GPT-2, Qwen2, RoBERTa,
+// BART).
 #ifndef BALLAST_TEXT_READERS_BARE_VOCABULARY_H_
 #define BALLAST_TEXT_READERS_BARE_VOCABULARY_H_
 

@@ -25,7 +25,7 @@ const std::vector<NamedToken>& byt5_names() {
   return names;
 }
 
-AddedTokenList byt5_added_tokens(const ClassConfig& config, const TokenIds& vocabulary) {
+AddedTokenList byt5_added_tokens(const ClassConfig& config, const TokenIds& vocabulary, json& written) {
   std::vector<AddedToken> named;
   for (const NamedToken& name : byt5_names()) {
     named.push_back(config.named_token(name));
@@ -41,7 +41,7 @@ AddedTokenList byt5_added_tokens(const ClassConfig& config, const TokenIds& voca
       extra->push_back({.content = files::concat("<extra_id_", i, ">"), .special = true});
     }
   }
-  return python_added_tokens(config, AddedTokenList(vocabulary, vocabulary.size()), named, *extra);
+  return python_added_tokens(config, AddedTokenList(vocabulary, vocabulary.size()), named, *extra, written);
 }
 
 }  // namespace
@@ -50,7 +50,6 @@ std::unique_ptr<Tokenizer> read_byt5(const std::filesystem::path& directory, Tok
   const ClassConfig config(directory, source.config, source.config_file);
   source.config["tokenizer_class"] = "ByT5Tokenizer";
   config.write_names(byt5_names(), source.config);
-  source.config.erase("added_tokens_decoder");
   json vocab = json::object();
   TokenIds ids;
   for (const NamedToken& name : byt5_names()) {
@@ -64,12 +63,11 @@ std::unique_ptr<Tokenizer> read_byt5(const std::filesystem::path& directory, Tok
     vocab[text] = id;
     ids[text] = id;
   }
-  AddedTokenList added = byt5_added_tokens(config, ids);
+  AddedTokenList added = byt5_added_tokens(config, ids, source.config);
   const std::string end = source.config["eos_token"].get<std::string>();
   PreTokenizerFamily bytes = {.normalizer = nullptr, .pre_tokenizer = byte_level_pre_tokenizer({}, false)};
-  const json tokenizer =
-      byte_level_tokenizer_json(std::move(bytes), std::move(vocab), json::array(), added.take(),
-                                frame_template({}, {{end, added.find(end).value_or(1)}}));
+  const json tokenizer = byte_level_tokenizer_json(std::move(bytes), std::move(vocab), json::array(), added.take(),
+                                                   frame_template({}, {{end, added.find(end).value_or(1)}}));
   source.tokenizer_file = source.config_file;
   source.tokenizer_data = tokenizer.dump();
   const DecodingRules rules = {.drop_invalid = true, .clean_up = config.cleans_up()};

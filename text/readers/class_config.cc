@@ -134,7 +134,8 @@ std::optional<int> AddedTokenList::find(const std::string& content) const {
 }
 
 AddedTokenList python_added_tokens(const ClassConfig& config, AddedTokenList added,
-                                   const std::vector<AddedToken>& named, const std::vector<AddedToken>& extra) {
+                                   const std::vector<AddedToken>& named, const std::vector<AddedToken>& extra,
+                                   json& written) {
   std::set<std::string> special;
   const auto add = [&](AddedToken token) {
     token.normalized = false;
@@ -148,6 +149,15 @@ AddedTokenList python_added_tokens(const ClassConfig& config, AddedTokenList add
     }
   }
   added.set_special(special);
+  written[kAddedTokens] = json::object();
+  for (json token : added.tokens()) {
+    const std::string id = std::to_string(token["id"].get<int>());
+    token.erase("id");
+    written[kAddedTokens][id] = std::move(token);
+  }
+  written.erase("extra_special_tokens");
+  written[kSpecialList] = json::array();
+  for (const AddedToken& token : extra) written[kSpecialList].push_back(token.content);
   return added;
 }
 

@@ -89,6 +89,7 @@ class AddedTokenList {
   void set_special(const std::set<std::string>& contents);
 
   const TokenIds& ids() const { return ids_; }  ///< of the list
+  const nlohmann::json& tokens() const { return tokens_; }
   nlohmann::json take() { return std::move(tokens_); }
 
  private:
@@ -100,8 +101,10 @@ class AddedTokenList {
 
 /// Lists the tokens of a class that transformers implements in Python (Marian, M2M-100, ByT5): of the files, those with
 /// a name, and `extra`. They are searched in the text as it is, and special if they have a name or are in `extra`.
+/// Writes them into `written`, a tokenizer_config.json that is to be read without the other files.
 AddedTokenList python_added_tokens(const ClassConfig& config, AddedTokenList added,
-                                   const std::vector<AddedToken>& named, const std::vector<AddedToken>& extra);
+                                   const std::vector<AddedToken>& named, const std::vector<AddedToken>& extra,
+                                   nlohmann::json& written);
 
 }  // namespace ballast::text
 

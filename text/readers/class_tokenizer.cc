@@ -36,7 +36,6 @@ using nlohmann::json;
 using Texts = std::vector<std::string>;
 using enum TokenizerClass;
 
-
 // What a class determines.
 struct ClassRules {
   const char* name;
@@ -47,8 +46,8 @@ struct ClassRules {
 };
 
 ClassRules rules_of(TokenizerClass tokenizer_class) {
-  const std::vector<NamedToken> fairseq = {{"bos_token", "<s>"},   {"eos_token", "</s>"}, {"unk_token", "<unk>"},
-                                           {"sep_token", "</s>"},  {"pad_token", "<pad>"}, {"cls_token", "<s>"},
+  const std::vector<NamedToken> fairseq = {{"bos_token", "<s>"},    {"eos_token", "</s>"},  {"unk_token", "<unk>"},
+                                           {"sep_token", "</s>"},   {"pad_token", "<pad>"}, {"cls_token", "<s>"},
                                            {"mask_token", "<mask>"}};
   const char* fairseq_file = "sentencepiece.bpe.model";
   switch (tokenizer_class) {
@@ -430,7 +429,7 @@ class ClassReader {
     for (const auto& [text, id] : added.ids()) {
       if (is_language_code(text)) options.ids.emplace(text, id);
     }
-    for (const std::string& code : class_ == kMBart   ? mbart_language_codes()
+    for (const std::string& code : class_ == kMBart     ? mbart_language_codes()
                                    : class_ == kMBart50 ? mbart50_language_codes()
                                                         : nllb_language_codes()) {
       if (const std::optional<int> id = added.find(code)) options.ids.emplace(code, *id);

@@ -21,8 +21,7 @@ constexpr std::string_view kM2M100Codes =
     "hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl "
     "ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu";
 
-constexpr std::string_view kWmt21Codes =
-    "en ha is ja cs ru zh de";
+constexpr std::string_view kWmt21Codes = "en ha is ja cs ru zh de";
 
 constexpr std::string_view kNllbCodes =
     "ace_Arab ace_Latn acm_Arab acq_Arab aeb_Arab afr_Latn ajp_Arab aka_Latn amh_Ethi apc_Arab arb_Arab ars_Arab "

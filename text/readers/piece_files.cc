@@ -21,6 +21,7 @@
 #include "text/pipeline/token_decoder.h"
 #include "text/readers/class_config.h"
 #include "text/readers/language_codes.h"
+#include "text/readers/sentencepiece_model.h"
 #include "text/readers/tokenizer_reader.h"
 #include "text/subword/piece_encoder.h"
 #include "text/subword/vocabulary.h"
@@ -60,7 +61,9 @@ class PieceReader {
   }
 
   std::unique_ptr<TextEncoder> encoder(const char* name, const PieceVocabulary& vocabulary, bool language_codes) {
-    return make_piece_encoder({.bytes = read(name),
+    std::string model = read(name);
+    read_sentencepiece_model(model, path_of(name));  // the library accepts a part of a model
+    return make_piece_encoder({.bytes = std::move(model),
                                .file = path_of(name),
                                .vocabulary = vocabulary.texts,
                                .unknown = unknown_in(vocabulary, path_of(kVocabulary)),
@@ -68,22 +71,21 @@ class PieceReader {
   }
 
   // Lists the added tokens. Ids start at `size` for tokens that the vocabulary does not have.
-  AddedTokenList added_tokens(const PieceVocabulary& vocabulary, std::size_t size) const {
+  AddedTokenList added_tokens(const PieceVocabulary& vocabulary, std::size_t size) {
     std::vector<AddedToken> named;
     for (const NamedToken& name : names_) named.push_back(config_.named_token(name));
     std::optional<std::vector<AddedToken>> extra = config_.extra_tokens();
     if (!extra) extra = config_.listed_in_map();
     return python_added_tokens(config_, AddedTokenList(vocabulary.ids, size), named,
-                               extra.value_or(std::vector<AddedToken>()));
+                               extra.value_or(std::vector<AddedToken>()), source_.config);
   }
 
   std::unique_ptr<Tokenizer> make(const char* data_name, TokenizerParts parts, nlohmann::json added,
                                   const TokenTable& texts) {
     const nlohmann::json listed = {{"added_tokens", std::move(added)}, {"model", nlohmann::json::object()}};
     const files::JsonReader tokenizer(listed, path_of(kVocabulary));
-    nlohmann::json names = source_.config;
-    names.erase("added_tokens_decoder");  // `added` has them
-    parts.special = read_special_tokens(tokenizer, files::JsonReader(names, source_.config_file), texts);
+    const files::JsonReader config(source_.config, source_.config_file);
+    parts.special = read_special_tokens(tokenizer, config, texts);
     parts.special.size = std::max(parts.special.size, parts.tokens->size());
     if (!parts.languages) {
       if (!parts.special.eos) throw Error(path_of(kVocabulary), "has no end token");

@@ -11,8 +11,8 @@
 namespace ballast::text {
 
 /// Reads source.spm, target.spm, vocab.json and, with `separate_vocabs`, target_vocab.json, which decodes.
-/// `source.config` is tokenizer_config.json as it was read. Both return null if `directory` has no vocab.json, and throw
-/// Error naming a file that is damaged or missing.
+/// `source.config` is tokenizer_config.json as it was read. Both return null if `directory` has no vocab.json, and
+/// throw Error naming a file that is damaged or missing.
 std::unique_ptr<Tokenizer> read_marian(const std::filesystem::path& directory, TokenizerSource source);
 
 /// Reads sentencepiece.bpe.model and vocab.json. The tokens of the languages, "__en__", follow the vocabulary.

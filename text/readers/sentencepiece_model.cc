@@ -12,6 +12,10 @@
 namespace ballast::text {
 namespace {
 
+[[noreturn]] void refuse_model(const std::string& file) {
+  throw Error(file, "is not a SentencePiece model, or was cut off: download it again");
+}
+
 // Reads the fields of a message of a protocol buffer one after the other.
 class MessageReader {
  public:
@@ -47,9 +51,7 @@ class MessageReader {
   }
 
  private:
-  [[noreturn]] void fail() const {
-    throw Error(file_, "is not a SentencePiece model, or was cut off: download it again");
-  }
+  [[noreturn]] void fail() const { refuse_model(file_); }
 
   std::string_view take(std::uint64_t size) {
     if (size > rest_.size()) fail();
@@ -93,11 +95,14 @@ SentencePiece read_piece(std::string_view message, const std::string& file) {
 
 SentencePieceModel read_sentencepiece_model(std::string_view bytes, const std::string& file) {
   constexpr std::uint64_t kPieces = 1;
+  constexpr std::uint64_t kTrainer = 2;  // follows the pieces
   constexpr std::uint64_t kNormalizer = 3;
   constexpr std::uint64_t kCharsmap = 2;
   SentencePieceModel model;
+  bool is_whole = false;
   MessageReader reader(bytes, file);
   while (const std::optional<MessageReader::Field> field = reader.next()) {
+    is_whole = is_whole || field->number == kTrainer;
     if (field->number == kPieces) {
       model.pieces.push_back(read_piece(field->bytes, file));
       if (!files::is_utf8(model.pieces.back().text)) {
@@ -111,7 +116,7 @@ SentencePieceModel read_sentencepiece_model(std::string_view bytes, const std::s
       }
     }
   }
-  if (model.pieces.empty()) throw Error(file, "is not a SentencePiece model: it has no pieces");
+  if (model.pieces.empty() || !is_whole) refuse_model(file);
   return model;
 }
 

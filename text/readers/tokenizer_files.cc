@@ -66,10 +66,11 @@ std::string bpe_family(const files::JsonReader& config, const files::JsonReader&
   if (name.starts_with("Qwen2Tokenizer") || name == "qwen2" || name == "qwen3") return "qwen2";
   if (name.starts_with("RobertaTokenizer") || name == "roberta") return kRoberta;
   if (name.starts_with("BartTokenizer") || name == "bart") return kRoberta;
-  throw Error(file, "how text is cut for it is known for GPT2Tokenizer, Qwen2Tokenizer, RobertaTokenizer and "
-                    "BartTokenizer only" +
-                        (name.empty() ? std::string() : ", not for " + files::in_quotes(name)) +
-                        "; save a tokenizer.json with transformers' save_pretrained");
+  throw Error(file,
+              "how text is cut for it is known for GPT2Tokenizer, Qwen2Tokenizer, RobertaTokenizer and "
+              "BartTokenizer only" +
+                  (name.empty() ? std::string() : ", not for " + files::in_quotes(name)) +
+                  "; save a tokenizer.json with transformers' save_pretrained");
 }
 
 // Returns the same for a list of ranks.

@@ -129,8 +129,8 @@ std::optional<int> named_token(const files::JsonReader& config, std::string_view
 
 // Returns the template's tokens; for BOS and EOS the configuration's options have precedence. It has no options for
 // other tokens: Qwen3-Embedding's template ends texts with a token that is not EOS.
-TokenTemplate read_frame(const files::JsonReader& tokenizer, const files::JsonReader& config, const SpecialTokens& special,
-                     const AddedTokenTable& table) {
+TokenTemplate read_frame(const files::JsonReader& tokenizer, const files::JsonReader& config,
+                         const SpecialTokens& special, const AddedTokenTable& table) {
   TokenTemplate frame;
   if (const std::optional<files::JsonReader> node = tokenizer.find("post_processor")) {
     frame = read_post_processor(*node);

@@ -1,9 +1,10 @@
 // tokenize_lines MODEL [EXPORT_DIRECTORY | --time ROUNDS | --sequences SOURCE TARGET | --decode]
 //
-// Helper of scripts/compare_tokenizer.py and compare_sequence_tokenizers.py. MODEL is a directory with a tokenizer.json or a GGUF file. Standard input
-// holds records, each "LENGTH\n" and that many bytes; standard output gets the ids of each on one line. With
-// EXPORT_DIRECTORY the tokenizer is written there as Hugging Face's files first. With --time it gets the seconds that
-// the best of ROUNDS rounds over all records took, and the kilobytes of memory that the tokenizer takes, instead. With
+// Helper of scripts/compare_tokenizer.py and compare_sequence_tokenizers.py. MODEL is a directory with a tokenizer.json
+// or a GGUF file. Standard input holds records, each "LENGTH\n" and that many bytes; standard output gets the ids of
+// each on one line. With EXPORT_DIRECTORY the tokenizer is written there as Hugging Face's files first. With --time it
+// gets the seconds that the best of ROUNDS rounds over all records took, and the kilobytes of memory that the tokenizer
+// takes, instead. With
 // --sequences every line is a JSON list: the ids of the record as a text that an encoder reads in the language SOURCE,
 // as one of a decoder in the language TARGET, with the tokens before it, and what the latter decode to. With --decode a
 // record is a list of ids, and a line the JSON text that they decode to.
