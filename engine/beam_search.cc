@@ -142,7 +142,8 @@ void BeamSearch::choose_greedily() {
 /// Returns whether a beam may still become better than the worst complete text.
 bool BeamSearch::can_improve() const {
   if (complete_.size() < options_->beams) return true;
-  const bool by_any_length = options_->early_stop == TranslateOptions::EarlyStop::kNever && options_->length_penalty > 0;
+  const bool by_any_length =
+      options_->early_stop == TranslateOptions::EarlyStop::kNever && options_->length_penalty > 0;
   const float best = divided_by_length(beams_.front().score, by_any_length ? most_tokens_ : length());
   return double{best} > complete_.back().score;
 }

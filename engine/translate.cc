@@ -21,7 +21,7 @@ using engine::BeamSearch;
 using engine::Sequence;
 
 /// Throws Error for options that no search can have.
-void check_options(const TranslateOptions& options) {
+void check_options(const TranslateOptions& options, std::size_t vocab_size) {
   constexpr std::size_t kMostBeams = 256;
   if (options.beams == 0 || options.beams > kMostBeams) {
     throw Error("beams", "must be from 1 to " + std::to_string(kMostBeams));
@@ -34,6 +34,12 @@ void check_options(const TranslateOptions& options) {
   }
   if (!std::isfinite(options.length_penalty)) throw Error("length_penalty", "must be a number");
   if (options.texts_at_once == 0) throw Error("texts_at_once", "must be at least 1");
+  std::vector<int> forced = options.first_tokens;
+  if (options.last_token) forced.push_back(*options.last_token);
+  for (const int token : forced) {
+    if (token >= 0 && static_cast<std::size_t>(token) < vocab_size) continue;
+    throw Error("first_tokens and last_token", std::to_string(token) + " is not in the vocabulary");
+  }
   for (const std::vector<int>& sequence : options.forbidden_sequences) {
     if (sequence.empty()) throw Error("forbidden_sequences", "one has no tokens");
   }
@@ -182,7 +188,7 @@ std::vector<Translation> Model::translate(std::span<const std::string> texts, co
 std::vector<Translation> Model::translate(std::span<const std::vector<int>> sources, const TranslateOptions& options,
                                           const Progress& progress) const {
   engine::require_encoder(*state_);
-  check_options(options);
+  check_options(options, spec().vocab_size);
   return Translator(*this, *state_, options, sources).run(progress);
 }
 

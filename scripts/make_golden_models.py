@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/models and tests/data/classifiers: tiny random checkpoints and the logits of transformers.
+"""Writes tests/data/models, classifiers and translators: tiny random checkpoints and the logits of transformers.
 
     llama/        tied embeddings, plain RoPE, F32
     llama.gguf    the same weights in F32, F16 and Q8_0, with GGUF's order of rows in q and k
@@ -11,8 +11,10 @@
     qwen2.gguf, qwen3.gguf, gpt2.gguf
                   the same weights; a GGUF of qwen2 has no field for its window
 
-Each directory holds expected.safetensors: input_ids I64 [batch, tokens], logits F32 [batch, tokens, vocab]. What a fold or
-a reader could get wrong is made large: norm gains spread over a decade, biases far from zero, key biases most of all.
+Each directory holds expected.safetensors: input_ids I64 [batch, tokens], logits F32 [batch, tokens, vocab]. Those of
+translators also hold what `generate` writes: greedy I64 [batch, tokens], and with 3 beams and other settings, of which
+SEARCH is, beams I64 [batch, 3, tokens] and scores F32 [batch, 3]; -1 follows the end of a text. What a fold or a reader
+could get wrong is made large: norm gains spread over a decade, biases far from zero, key biases most of all.
 Needs: pip install torch transformers gguf safetensors numpy.
 """
 
@@ -218,6 +220,27 @@ CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not
 WHOLE_EXPERTS = ("mixtral",)  # all experts of a layer in one tensor, as newer checkpoints have them
 FIRST_TOKEN, MASSIVE_CHANNEL = 1, 3
 PADS_WITH_FIRST = ("mpnet",)  # families in which that token pads, and has no position
+# The classes of transformers, and the configurations.
+T5 = dict(vocab_size=33, d_model=16, d_kv=6, d_ff=20, num_layers=2, num_decoder_layers=2, num_heads=2, pad_token_id=0,
+          eos_token_id=1, decoder_start_token_id=0, relative_attention_num_buckets=8, relative_attention_max_distance=9)
+BART = dict(vocab_size=33, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
+            decoder_attention_heads=2, encoder_ffn_dim=20, decoder_ffn_dim=12, max_position_embeddings=32, pad_token_id=1,
+            bos_token_id=0, eos_token_id=2, decoder_start_token_id=2)
+TRANSLATORS = {
+    "t5": ("T5ForConditionalGeneration", T5),
+    "mt5": ("MT5ForConditionalGeneration", dict(T5, num_layers=1, num_decoder_layers=1)),
+    "bart": ("BartForConditionalGeneration", BART),
+    "mbart": ("MBartForConditionalGeneration", dict(BART, encoder_layers=1, decoder_layers=1, scale_embedding=True,
+                                                    activation_function="relu")),
+    "pegasus": ("PegasusForConditionalGeneration", dict(BART, encoder_layers=1, decoder_layers=1, pad_token_id=0,
+                                                        eos_token_id=1, decoder_start_token_id=0)),
+    "marian": ("MarianMTModel", dict(BART, pad_token_id=32, eos_token_id=0, decoder_start_token_id=32,
+                                     scale_embedding=True, activation_function="swish", encoder_attention_heads=4)),
+    "m2m_100": ("M2M100ForConditionalGeneration", dict(BART, encoder_layers=1, decoder_layers=1)),
+}
+SEARCH = dict(num_beams=3, length_penalty=0.7, no_repeat_ngram_size=2, repetition_penalty=1.2, min_new_tokens=3,
+              forced_bos_token_id=5)
+
 BATCH, TOKENS = 2, 14
 GGUF_FAMILIES = ("qwen2", "qwen3", "gpt2", "qwen3_moe", "gemma3_text")
 Q8_0, F16, BF16, F32 = (gguf.GGMLQuantizationType[name] for name in ("Q8_0", "F16", "BF16", "F32"))
@@ -335,6 +358,68 @@ def fill(model: LlamaForCausalLM, generator: torch.Generator) -> None:
     model.get_input_embeddings().weight[FIRST_TOKEN, MASSIVE_CHANNEL] = 4.0 if tied else 400.0
 
 
+@torch.no_grad()
+def write_translator(name: str, output: pathlib.Path, seed: int) -> None:
+    class_name, settings = TRANSLATORS[name]
+    torch.manual_seed(seed)
+    model = getattr(transformers, class_name)(
+        getattr(transformers, class_name.replace("ForConditionalGeneration", "Config").replace("MTModel", "Config"))(
+            **settings)).float().eval()
+    generator = torch.Generator().manual_seed(seed)
+    buffers = [(key, value) for key, value in model.named_buffers() if key == "final_logits_bias"]
+    for key, parameter in [*model.named_parameters(), *buffers]:
+        if "embed_positions" in key and name in ("marian", "pegasus"):
+            parameter.copy_(parameter.bfloat16().float() if name == "pegasus" else parameter)  # only that stores them
+            continue
+        noise = torch.randn(parameter.shape, generator=generator)
+        if key == "final_logits_bias":
+            value = 0.5 * noise
+            value[0, model.config.eos_token_id] += 2  # so that texts end
+        elif key.endswith("bias"):
+            value = 0.3 * noise
+            if "k_proj" in key:
+                value[::11] *= 20
+        elif parameter.ndim == 1:
+            value = torch.exp(0.4 * noise)
+        elif "relative_attention_bias" in key or "shared" in key or "embed" in key:
+            value = 0.5 * noise
+        else:
+            value = noise / parameter.shape[1] ** 0.5
+        parameter.copy_(value.bfloat16().float())
+    end = model.config.eos_token_id
+    ids = torch.randint(3, 30, (BATCH, TOKENS), generator=generator)
+    ids[:, -1] = end
+    mask = torch.ones_like(ids)
+    mask[1, 7:] = 0
+    ids[1, 6] = end
+    ids[1, 7:] = model.config.pad_token_id
+    texts = torch.randint(3, 30, (BATCH, 10), generator=generator)
+    texts[:, 0] = model.config.decoder_start_token_id
+    logits = model(input_ids=ids, attention_mask=mask, decoder_input_ids=texts).logits
+
+    def generated(**settings):
+        result = model.generate(input_ids=ids, attention_mask=mask, do_sample=False, return_dict_in_generate=True,
+                                output_scores=True, max_new_tokens=12, **settings)
+        written = result.sequences[:, 1:].clone()
+        for text in written:
+            ends = (text == end).nonzero()
+            if len(ends) > 0:
+                text[ends[0, 0] + 1:] = -1
+        return written, result
+
+    greedy, _ = generated(num_beams=1)
+    beams, search = generated(num_return_sequences=3, **SEARCH)
+    path = output / name
+    model.to(torch.bfloat16).save_pretrained(path)
+    save_file({"input_ids": ids, "attention_mask": mask, "decoder_input_ids": texts, "logits": logits.contiguous(),
+               "greedy": greedy, "beams": beams.reshape(BATCH, 3, -1).contiguous(),
+               "scores": search.sequences_scores.reshape(BATCH, 3).contiguous()}, path / "expected.safetensors")
+    for file in path.iterdir():
+        file.chmod(0o644)
+    lengths = [int((text >= 0).sum()) for text in beams.reshape(-1, beams.shape[-1])]
+    print(f"{name}: logits of spread {logits.std():.3f}, texts of {lengths} tokens")
+
+
 def interleave_rope(values: np.ndarray, heads: int) -> np.ndarray:
     pairs = values.reshape(heads, 2, values.shape[0] // heads // 2, *values.shape[1:])
     return pairs.swapaxes(1, 2).reshape(values.shape)
@@ -434,6 +519,8 @@ def main() -> None:
         write_model(name, arguments.output, arguments.seed * len(MODELS) + index)
     for index, name in enumerate(FAMILIES):
         write_family(name, arguments.output, arguments.seed * len(FAMILIES) + index)
+    for index, name in enumerate(TRANSLATORS):
+        write_translator(name, arguments.output.parent / "translators", arguments.seed * len(TRANSLATORS) + index)
     for index, name in enumerate(CLASSIFIERS):
         write_classifier(name, arguments.output.parent / "classifiers", arguments.seed * len(CLASSIFIERS) + index)
 

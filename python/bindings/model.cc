@@ -117,9 +117,8 @@ template <class Source>
 nb::list translated(const Model& model, const std::vector<Source>& sources, const TranslateOptions& options,
                     nb::object on_progress) {
   JobListener listener(std::move(on_progress), nb::none());
-  return written_texts(without_lock([&] {
-    return model.translate(std::span<const Source>(sources), options, listener.progress());
-  }));
+  return written_texts(
+      without_lock([&] { return model.translate(std::span<const Source>(sources), options, listener.progress()); }));
 }
 
 nb::str decoded(const Model& model, const IdArray& ids) {

@@ -78,6 +78,40 @@ TEST_CASE("verify accepts the scores of classifiers for padded batches and pairs
   }
 }
 
+TEST_CASE("verify accepts the logits of decoders after an encoder") {
+  const TemporaryDirectory directory;
+  for (const std::string& name : test::translator_names()) {
+    CAPTURE(name);
+    const std::filesystem::path golden = test::golden_translator(name);
+    const std::filesystem::path folded = directory / name;
+    convert(golden, folded, {.recipe = test::fixed_recipe("f32")});
+    for (const std::filesystem::path& path : {golden, folded}) {
+      const Verification result = verify(path, golden / "expected.safetensors");
+      CHECK(result.relative_error <= 1e-5);
+      CHECK(result.max_abs_error > 0);
+      CHECK(result.top1_agreement == 1.0);
+    }
+    convert(golden, directory / (name + "-w8a8"), {.recipe = test::fixed_recipe("w8a8")});
+    const Verification rounded = verify(directory / (name + "-w8a8"), golden / "expected.safetensors", 1.0);
+    CHECK(rounded.relative_error > 1e-4);
+    CHECK(rounded.kl_mean < 0.01);
+  }
+}
+
+TEST_CASE("verify refuses source texts that are not those of the decoder's texts") {
+  const TemporaryDirectory directory;
+  const std::filesystem::path golden = test::golden_translator("bart");
+  const std::vector<std::int64_t> ids = {3, 4};
+  const auto refusal = [&](const json& header) {
+    const std::string values(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof ids[0]);
+    test::write_file(directory / "expected.safetensors", test::safetensors_bytes(header.dump(), values));
+    return error_message([&] { verify(golden, directory / "expected.safetensors"); });
+  };
+  const json of_two = {{"dtype", "I64"}, {"shape", {2, 1}}, {"data_offsets", {0, 16}}};
+  CHECK(refusal({{"input_ids", of_two}}) == Contains("decoder_input_ids"));
+  CHECK(refusal({{"decoder_input_ids", of_two}}) == Contains("input_ids"));
+}
+
 TEST_CASE("verify refuses padding before a text and types that the model does not have") {
   const TemporaryDirectory directory;
   const std::filesystem::path golden = test::golden_classifier("bert_texts");

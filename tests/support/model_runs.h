@@ -99,6 +99,15 @@ inline std::filesystem::path golden_classifier(const std::string& name) {
   return std::filesystem::path(BALLAST_TEST_DATA) / "classifiers" / name;
 }
 
+/// Golden models with an encoder and a decoder, which are beside the golden models.
+inline std::vector<std::string> translator_names() {
+  return {"t5", "mt5", "bart", "mbart", "pegasus", "marian", "m2m_100"};
+}
+
+inline std::filesystem::path golden_translator(const std::string& name) {
+  return std::filesystem::path(BALLAST_TEST_DATA) / "translators" / name;
+}
+
 /// A golden model's expected.safetensors.
 struct Golden {
   std::size_t tokens = 0;
