@@ -214,7 +214,7 @@ def compare(program, name, folder, texts):
         wrong = [pair for pair in pairs if pair[1] != pair[2] and not is_excused(name, *pair[1:])]
         rng = random.Random(1)
         # Marian's ids of a separate vocabulary only have names below its size.
-        size = min([len(tokenizer)] + [len(tokenizer.target_encoder)] * name.startswith("marian_separate"))
+        size = len(tokenizer.target_encoder) if name.startswith("marian_separate") else len(tokenizer)
         lists = [[rng.randrange(4, size - 1) for _ in range(rng.randint(1, 12))] for _ in range(len(texts))]
         decoded = run(program, folder, ["--decode"], [" ".join(map(str, ids)).encode() for ids in lists])
         wrong += [(ids, tokenizer.decode(ids, skip_special_tokens=True), text) for ids, text in zip(lists, decoded)

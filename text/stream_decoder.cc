@@ -59,7 +59,7 @@ std::string StreamDecoder::push(int id) {
   std::string text = valid(std::string_view(pending_).substr(0, ready));
   pending_.erase(0, ready);
   if (rules_.strip) text = without_ends(std::move(text));
-  return rules_.clean_up ? cleaned_up(std::move(text)) : text;
+  return rules_.clean_up ? cleaned_up(text) : text;
 }
 
 std::string StreamDecoder::finish() {
@@ -93,7 +93,7 @@ std::string StreamDecoder::without_ends(std::string text) {
   return std::string(shown);
 }
 
-std::string StreamDecoder::cleaned_up(std::string text) {
+std::string StreamDecoder::cleaned_up(std::string_view text) {
   uncleaned_ += text;
   const std::size_t size = certain_size(uncleaned_);
   std::string certain = uncleaned_.substr(0, size);

@@ -187,7 +187,7 @@ class StreamDecoder {
  private:
   std::string valid(std::string_view bytes) const;
   std::string without_ends(std::string text);
-  std::string cleaned_up(std::string text);
+  std::string cleaned_up(std::string_view text);
 
   const Tokenizer& tokenizer_;
   DecodingRules rules_;
