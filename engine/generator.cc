@@ -109,12 +109,11 @@ struct Generator::State {
     return *sequence;
   }
 
-  /// Writes a text from a source text. `language_start`: the tokens that name its language.
-  GenerateResult write_from(std::span<const int> source, std::span<const int> language_start,
-                            const GenerateOptions& options, const OnGenerateStep& on_step) {
-    std::vector<int> start = {shared->model.spec().encoder->start_token};
-    const std::vector<int>& usual = shared->translate_defaults.first_tokens;
-    const std::span<const int> first = language_start.empty() ? std::span<const int>(usual) : language_start;
+  /// Writes a text from a source text.
+  GenerateResult write_from(std::span<const int> source, const engine::TextStart& begin, const GenerateOptions& options,
+                            const OnGenerateStep& on_step) {
+    std::vector<int> start = {begin.token};
+    const std::vector<int>& first = begin.first.empty() ? shared->translate_defaults.first_tokens : begin.first;
     start.insert(start.end(), first.begin(), first.end());
     GenerateResult result = run(start, text::StreamDecoder::Begin::kOfText, text::ReplyParser(), options,
                                 options.constraint, on_step, source);
@@ -212,7 +211,9 @@ Generator& Generator::operator=(Generator&&) noexcept = default;
 
 GenerateResult Generator::generate(std::span<const int> prompt, const GenerateOptions& options,
                                    const OnGenerateStep& on_step) {
-  if (state_->shared->model.spec().encoder) return state_->write_from(prompt, {}, options, on_step);
+  if (const std::optional<EncoderSpec>& encoder = state_->shared->model.spec().encoder) {
+    return state_->write_from(prompt, {.token = encoder->start_token, .first = {}}, options, on_step);
+  }
   return state_->run(prompt, text::StreamDecoder::Begin::kWithinText, text::ReplyParser(), options, options.constraint,
                      on_step);
 }
@@ -223,7 +224,8 @@ GenerateResult Generator::generate(std::string_view prompt, const GenerateOption
   if (state_->shared->model.spec().encoder) {
     const std::vector<int> source =
         engine::encode_source(*state_->shared, std::string(prompt), options.source_language);
-    return state_->write_from(source, tokenizer.target_start(options.target_language), options, on_step);
+    return state_->write_from(source, engine::start_in_language(*state_->shared, options.target_language), options,
+                              on_step);
   }
   if (!options.source_language.empty() || !options.target_language.empty()) {
     throw Error(state_->shared->path.string(), "has no encoder that reads a source text: name no languages");

@@ -1,5 +1,7 @@
 #include "engine/source_text.h"
 
+#include <algorithm>
+
 #include "ballast/error.h"
 
 namespace ballast::engine {
@@ -21,6 +23,19 @@ std::vector<int> encode_source(const LoadedModel& model, const std::string& text
                                    std::to_string(model.model.context_length()));
   }
   return ids;
+}
+
+TextStart start_in_language(const LoadedModel& model, const std::string& language) {
+  const text::Tokenizer& tokenizer = model.tokenizer();
+  TextStart start = {.token = model.model.spec().encoder->start_token, .first = tokenizer.target_start(language)};
+  if (start.first.empty()) return start;
+  const bool is_language = std::ranges::any_of(tokenizer.languages(), [&](const std::string& known) {
+    return tokenizer.target_start(known) == std::vector<int>{start.token};
+  });
+  if (!is_language) return start;
+  start.token = start.first.front();
+  start.first.clear();
+  return start;
 }
 
 }  // namespace ballast::engine

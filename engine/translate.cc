@@ -48,13 +48,14 @@ void check_options(const TranslateOptions& options, std::size_t vocab_size) {
 /// Writes texts from their sources, many at once: where one ends, the next begins.
 class Translator {
  public:
-  Translator(const Model& handle, const engine::LoadedModel& model, const TranslateOptions& options,
+  /// `start`: the token with which the decoder begins.
+  Translator(const Model& handle, const engine::LoadedModel& model, const TranslateOptions& options, int start,
              std::span<const std::vector<int>> sources)
       : handle_(handle),
         model_(model),
         options_(options),
         sources_(sources),
-        start_{model.model.spec().encoder->start_token},
+        start_{start},
         ends_(handle.stop_tokens()),
         results_(sources.size()) {
     const std::size_t room = model.model.context_length() - start_.size();
@@ -174,22 +175,22 @@ const TranslateOptions& Model::translate_defaults() const {
 std::vector<Translation> Model::translate(std::span<const std::string> texts, const TranslateOptions& options,
                                           const Progress& progress) const {
   engine::require_encoder(*state_);
-  const text::Tokenizer& tokenizer = state_->tokenizer();
   std::vector<std::vector<int>> sources;
   for (const std::string& text : texts) {
     sources.push_back(engine::encode_source(*state_, text, options.source_language));
   }
-  TranslateOptions with_language = options;
-  const std::vector<int> language = tokenizer.target_start(options.target_language);
-  if (!language.empty()) with_language.first_tokens = language;
-  return translate(std::span<const std::vector<int>>(sources), with_language, progress);
+  engine::TextStart start = engine::start_in_language(*state_, options.target_language);
+  TranslateOptions in_language = options;
+  if (!start.first.empty()) in_language.first_tokens = std::move(start.first);
+  check_options(in_language, spec().vocab_size);
+  return Translator(*this, *state_, in_language, start.token, sources).run(progress);
 }
 
 std::vector<Translation> Model::translate(std::span<const std::vector<int>> sources, const TranslateOptions& options,
                                           const Progress& progress) const {
   engine::require_encoder(*state_);
   check_options(options, spec().vocab_size);
-  return Translator(*this, *state_, options, sources).run(progress);
+  return Translator(*this, *state_, options, spec().encoder->start_token, sources).run(progress);
 }
 
 }  // namespace ballast

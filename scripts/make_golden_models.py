@@ -399,7 +399,8 @@ def write_translator(name: str, output: pathlib.Path, seed: int) -> None:
 
     def generated(**settings):
         result = model.generate(input_ids=ids, attention_mask=mask, do_sample=False, return_dict_in_generate=True,
-                                output_scores=True, max_new_tokens=12, **settings)
+                                output_scores=True, max_new_tokens=12,
+                                bad_words_ids=[[model.config.pad_token_id]], **settings)
         written = result.sequences[:, 1:].clone()
         for text in written:
             ends = (text == end).nonzero()

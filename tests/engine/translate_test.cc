@@ -13,6 +13,7 @@
 #include "ballast/generate.h"
 #include "ballast/model.h"
 #include "error_message.h"
+#include "files/checkpoint.h"
 #include "files/safetensors/safetensors_file.h"
 #include "model_runs.h"
 #include "temporary_directory.h"
@@ -58,17 +59,26 @@ struct Written {
   std::vector<float> scores;
 };
 
-/// The settings of `beams`: SEARCH of scripts/make_golden_models.py.
-TranslateOptions search_options() {
-  return {.beams = 3,
-          .length_penalty = 0.7,
-          .no_repeat_ngram = 2,
-          .repetition_penalty = 1.2,
-          .min_tokens = 3,
-          .max_tokens = 12,
-          .hypotheses = 3,
-          .first_tokens = {5},
-          .cache_type = CacheOptions::Type::kF32};
+/// Returns the model's own settings for texts of at most 12 tokens without padding.
+TranslateOptions greedy_options(const Model& model) {
+  TranslateOptions options = model.translate_defaults();
+  options.max_tokens = 12;
+  options.forbidden_sequences = {{files::open_checkpoint(model.path())->config().at("pad_token_id").get<int>()}};
+  options.cache_type = CacheOptions::Type::kF32;
+  return options;
+}
+
+/// Returns the settings of `beams`: SEARCH of scripts/make_golden_models.py.
+TranslateOptions search_options(const Model& model) {
+  TranslateOptions options = greedy_options(model);
+  options.beams = 3;
+  options.length_penalty = 0.7;
+  options.no_repeat_ngram = 2;
+  options.repetition_penalty = 1.2;
+  options.min_tokens = 3;
+  options.hypotheses = 3;
+  options.first_tokens = {5};
+  return options;
 }
 
 TEST_CASE("texts are those that transformers writes, greedily and with beams") {
@@ -76,8 +86,8 @@ TEST_CASE("texts are those that transformers writes, greedily and with beams") {
     CAPTURE(name);
     const Written expected(name);
     const Model model(golden_translator(name));
-    const auto greedy = model.translate(expected.sources, {.max_tokens = 12});
-    const auto found = model.translate(expected.sources, search_options());
+    const auto greedy = model.translate(expected.sources, greedy_options(model));
+    const auto found = model.translate(expected.sources, search_options(model));
     REQUIRE(greedy.size() == expected.sources.size());
     for (std::size_t i = 0; i < greedy.size(); ++i) {
       CHECK(greedy[i].texts.front().tokens == expected.greedy[i]);
@@ -100,7 +110,7 @@ TEST_CASE("a text does not depend on the others, nor on how many run at once") {
     sources.push_back(expected.sources[static_cast<std::size_t>(i) % 2]);
     sources.back().front() = 3 + i;
   }
-  TranslateOptions options = search_options();
+  TranslateOptions options = search_options(model);
   const auto many = model.translate(sources, options);
   options.texts_at_once = 2;
   const auto few = model.translate(sources, options);
@@ -129,16 +139,16 @@ TEST_CASE("a generator writes from a source text what a greedy search does") {
 
 /// A golden model with a row of its embedding for each token of the tiny tokenizer.
 std::filesystem::path with_words(const TemporaryDirectory& directory) {
-  constexpr std::size_t kWords = 262;
+  constexpr std::size_t kTinyRows = 262;
   test::TinyModel model = test::read_model(golden_translator("bart"));
   model.tokenizer = test::tiny_tokenizer_json();
-  model.config["vocab_size"] = kWords;
+  model.config["vocab_size"] = kTinyRows;
   for (const char* name : {"model.shared.weight", "final_logits_bias"}) {
     Tensor& words = model.at(name);
     const std::size_t known = words.values.size();
     const std::size_t row = known / 33;
-    words.shape[name[0] == 'm' ? 0 : 1] = kWords;
-    words.values.resize(kWords * row);
+    words.shape[name[0] == 'm' ? 0 : 1] = kTinyRows;
+    words.values.resize(kTinyRows * row);
     for (std::size_t i = known; i < words.values.size(); ++i) words.values[i] = words.values[i - known];
   }
   model.write(directory / "words");
