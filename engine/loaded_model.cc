@@ -1,5 +1,7 @@
 #include "engine/loaded_model.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -62,6 +64,14 @@ LoadedModel::LoadedModel(const std::filesystem::path& model_path, const ModelOpt
 const text::Tokenizer& LoadedModel::tokenizer() const {
   if (own_tokenizer == nullptr) throw Error(path.string(), text::kNoTokenizer);
   return *own_tokenizer;
+}
+
+std::vector<int> end_tokens(const LoadedModel& model) {
+  std::vector<int> ids = model.model.spec().stop_tokens;
+  if (model.own_tokenizer == nullptr) return ids;
+  const std::optional<int> eos = model.own_tokenizer->eos();
+  if (eos && std::ranges::find(ids, *eos) == ids.end()) ids.push_back(*eos);
+  return ids;
 }
 
 std::shared_ptr<const text::CompiledConstraint> LoadedModel::compile(const Constraint& constraint) const {

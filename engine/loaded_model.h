@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "ballast/constraint.h"
 #include "ballast/model_options.h"
@@ -37,6 +38,9 @@ struct LoadedModel {
  private:
   LoadedModel(std::unique_ptr<model::ModelSource> source, const ModelOptions& options);
 };
+
+/// Returns the tokens that end a text: the model's, and the tokenizer's.
+std::vector<int> end_tokens(const LoadedModel& model);
 
 /// Returns the tokenizer of a model, with the chat template that the options name; null if the model has none. Throws
 /// Error.

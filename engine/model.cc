@@ -9,6 +9,7 @@
 #include "engine/prompt_scorer.h"
 #include "engine/sampling.h"
 #include "engine/sequence.h"
+#include "engine/translator.h"
 #include "text/chat/chat_prompt.h"
 
 namespace ballast {
@@ -106,11 +107,7 @@ std::string Model::token_bytes(int id) const {
 }
 
 std::vector<int> Model::stop_tokens() const {
-  std::vector<int> ids = spec().stop_tokens;
-  if (!has_tokenizer()) return ids;
-  const std::optional<int> eos = state_->tokenizer().eos();
-  if (eos && std::ranges::find(ids, *eos) == ids.end()) ids.push_back(*eos);
-  return ids;
+  return engine::end_tokens(*state_);
 }
 
 const GenerationDefaults& Model::generation_defaults() const {
@@ -150,6 +147,20 @@ Tensor Model::activations(std::span<const int> ids, std::size_t layer) const {
   check_count(state_->model, ids);
   return {.shape = {static_cast<std::int64_t>(ids.size()), static_cast<std::int64_t>(spec.hidden_size)},
           .values = state_->model.residual_stream(ids, layer)};
+}
+
+const TranslateOptions& Model::translate_defaults() const {
+  return state_->translate_defaults;
+}
+
+std::vector<Translation> Model::translate(std::span<const std::string> texts, const TranslateOptions& options,
+                                          const Progress& progress) const {
+  return engine::translate_texts(*state_, texts, options, progress);
+}
+
+std::vector<Translation> Model::translate(std::span<const std::vector<int>> sources, const TranslateOptions& options,
+                                          const Progress& progress) const {
+  return engine::translate(*state_, sources, options, progress);
 }
 
 }  // namespace ballast

@@ -128,6 +128,7 @@ class LoadedFromFiles : public ResidentModel {
                               .scheduler = *scheduler_,
                               .name = name_of(model),
                               .reply_format = model.reply_format,
+                              .cache_type = options.cache_type,
                               .description = description_of(model, loaded_.model.source(), loaded_.own_tokenizer.get(),
                                                             scheduler_->context_length())});
     if (statistics != nullptr) {

@@ -63,6 +63,8 @@ CompletionRequest read_completion(const RequestFields& fields, const ModelFacts&
                                .echo = fields.flag("echo", false),
                                .delivery = read_delivery(fields)};
   GenerationRequest& generation = request.generation;
+  generation.options.source_language = fields.text("source_language").value_or("");
+  generation.options.target_language = fields.text("target_language").value_or("");
   FieldConstraint constraint = read_constraint(fields);
   generation.options.constraint = std::move(constraint.constraint);
   request.constraint_field = std::move(constraint.field);

@@ -24,8 +24,9 @@ enum Endpoints : std::uint16_t {
   kReranks = 256,
   kScores = 512,
   kClassifications = 1024,
+  kTranslations = 2048,
   kTexts = kCompletions | kChats,
-  kAllEndpoints = 2047,
+  kAllEndpoints = 4095,
 };
 
 struct KnownField {

@@ -27,6 +27,8 @@ struct PromptScores {
 /// A prompt and the options of its continuation.
 struct GenerationRequest {
   std::vector<int> prompt;
+  /// What an encoder reads before the prompt, which is then the beginning of the written text; else empty.
+  std::vector<int> source{};
   GenerateOptions options{};  ///< max_tokens may be 0 if the prompt is scored; the server sets cache and draft
   std::size_t choices = 1;    ///< continuations, with seeds from options.seed on
   std::vector<std::uint8_t> token_types{};  ///< of the prompt; empty: all 0

@@ -27,7 +27,7 @@ RunningRequest::RunningRequest(const engine::LoadedModel& loaded, GenerationRequ
   if (request.score_prompt) {
     scorer.emplace(request.prompt, request.score_prompt->top, model.spec().vocab_size, request.score_prompt->ranks);
   }
-  usage.prompt_tokens = request.prompt.size();
+  usage.prompt_tokens = request.source.empty() ? request.prompt.size() : request.source.size();
 }
 
 void RunningRequest::begin_reading(const model::Model& model) {

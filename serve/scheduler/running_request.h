@@ -90,6 +90,7 @@ struct RunningRequest {
   std::shared_ptr<WholeRequest> whole{};
   std::shared_ptr<void> waiting_slot{};  ///< a slot of the waiting queue, shared by all requests of one submission
   std::vector<Choice> choices;
+  std::shared_ptr<model::EncodedSource> source{};  ///< of the request's source text; null before it was read
   std::optional<engine::PromptScorer> scorer;
   std::optional<engine::TextPooler> embedder;
   std::optional<engine::TextClassifier> classifier;

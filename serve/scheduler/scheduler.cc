@@ -70,7 +70,7 @@ Scheduler::Scheduler(const engine::LoadedModel& loaded, const SchedulerOptions& 
   stats_.page_bytes = page_bytes_;
   stats_.finished = {{"stop", 0}, {"length", 0}, {"abort", 0}, {"error", 0}};
   published_ = stats_;
-  if (!loaded.model.spec().causal) options_.disk_cache = nullptr;  // its texts do not continue others
+  if (!continues_texts()) options_.disk_cache = nullptr;
   constexpr std::uint64_t kPartThatWaits = 4;
   if (options_.disk_cache) {
     options_.disk_cache->attach(state_identity(loaded, root_), root_, options.cache_bytes / kPartThatWaits);
@@ -393,7 +393,7 @@ void Scheduler::schedule_prompts(std::size_t budget) {
 
 /// Returns whether a prompt of this step has a long common beginning with this one, which then waits for its pages.
 bool Scheduler::begins_like_another(const RunningRequest& request, const Choice& choice) const {
-  if (request.reads_whole(choice)) return false;
+  if (request.reads_whole(choice) || !continues_texts()) return false;
   const std::size_t cached = prefix_cache_.length(choice.tokens, request.request.salt);
   return std::ranges::any_of(scheduled_, [&](const ScheduledTokens& scheduled) {
     return scheduled.choice->generated == 0 && scheduled.request->request.salt == request.request.salt &&
@@ -442,7 +442,7 @@ void Scheduler::write_texts() {
 void Scheduler::begin(RunningRequest& request, Choice& choice) {
   PrefixCache::Match match;
   request.begin_reading(loaded_.model);
-  if (!request.reads_whole(choice)) {
+  if (!request.reads_whole(choice) && continues_texts()) {
     match = prefix_cache_.find(choice.tokens, request.request.salt);
     stats_.prefix_queries += choice.tokens.size();
     stats_.prefix_hits += match.length;
@@ -452,6 +452,13 @@ void Scheduler::begin(RunningRequest& request, Choice& choice) {
   choice.shares_last_page = true;  // possibly with the model's prefix
   const auto begin = choice.tokens.begin();
   choice.sequence.emplace(std::move(state), std::vector<int>(begin, begin + static_cast<std::ptrdiff_t>(match.length)));
+  if (loaded_.model.spec().encoder) {
+    if (request.source == nullptr) {
+      const model::TokenSpan source = request.request.source;
+      request.source = loaded_.engine.encode({&source, 1}, root_.cache().type()).front();
+    }
+    choice.sequence->set_source(request.source);
+  }
   if (head_drafter_ && !request.reads_hidden()) choice.sequence->keep_hidden(engine::HeadDrafter::kKeptTokens);
   if (&choice == &request.choices.front() && choice.generated == 0) request.usage.cached_tokens = match.length;
 }
@@ -593,7 +600,7 @@ std::vector<Scheduler::ChosenToken> Scheduler::choose_tokens(const ScheduledToke
 /// A prompt is complete: its state enters the prefix cache.
 void Scheduler::end_prompt(const ScheduledTokens& scheduled) {
   RunningRequest& request = *scheduled.request;
-  if (loaded_.model.spec().causal) {
+  if (continues_texts()) {
     store(scheduled.choice->tokens, request.request.salt, scheduled.choice->sequence->state());
     scheduled.choice->shares_last_page = true;
   }
@@ -646,7 +653,7 @@ void Scheduler::end_choice(RunningRequest& request, Choice& choice, GenerateResu
   choice.output.finish();
   std::vector<ReplyPart> parts = choice.output.take_parts();
   if (!parts.empty()) request.listener->on_token(index, std::move(parts), nullptr);
-  if (loaded_.model.spec().causal) {
+  if (continues_texts()) {
     store(std::span(choice.tokens).first(choice.run()), request.request.salt, choice.sequence->state());
   }
   choice.sequence.reset();

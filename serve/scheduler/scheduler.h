@@ -129,6 +129,9 @@ class Scheduler {
     std::vector<ReplyPart> parts;
   };
 
+  /// Returns whether a text may continue another one with the same tokens: not in an encoder, nor after one.
+  bool continues_texts() const { return loaded_.model.spec().causal && !loaded_.model.spec().encoder; }
+
   std::size_t choices_of_part(std::size_t choices) const;
   void add_parts(const Submission& submission, const std::shared_ptr<Ticket>& ticket,
                  std::vector<RequestPtr>& entering) const;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include "engine/source_text.h"
 #include "files/text.h"
 #include "serve/api/api_error.h"
 #include "serve/api/chat_format.h"
@@ -81,6 +82,9 @@ std::vector<int> PromptEncoder::tokens_of(const RequestFields& fields) const {
 }
 
 text::ChatPrompt PromptEncoder::apply(const text::Conversation& conversation) const {
+  if (model_.loaded.model.spec().encoder) {
+    throw ApiError(400, "the model answers no conversation: use /v1/completions or /translate", "model");
+  }
   try {
     // A template may write calls and results, and not the tools that are offered.
     const bool takes_them = conversation.tools.empty() ? tokenizer().chat_template().contains("tool")
@@ -130,6 +134,24 @@ std::vector<int> PromptEncoder::encode(const Prompt& prompt, const PromptOptions
   }
   cut(ids, kept, options.keep_end);
   return ids;
+}
+
+void PromptEncoder::set_source(const Prompt& prompt, GenerationRequest& request) const {
+  const engine::LoadedModel& loaded = model_.loaded;
+  if (const auto* given = std::get_if<std::vector<int>>(&prompt)) {
+    request.source = *given;
+  } else {
+    request.source = readable(
+        [&] { return engine::encode_source(loaded, std::get<std::string>(prompt), request.options.source_language); });
+  }
+  if (request.source.empty()) throw ApiError(400, "prompt: has no tokens", "prompt");
+  check_length(request.source, loaded.model.context_length(), "the context holds");
+  const engine::TextStart start =
+      readable([&] { return engine::start_in_language(loaded, request.options.target_language); });
+  request.begin = text::StreamDecoder::Begin::kOfText;
+  request.prompt = {start.token};
+  const std::vector<int>& first = start.first.empty() ? loaded.translate_defaults.first_tokens : start.first;
+  request.prompt.insert(request.prompt.end(), first.begin(), first.end());
 }
 
 engine::EncodedText PromptEncoder::encode_pair(const TextPair& pair, std::size_t kept) const {
@@ -246,6 +268,9 @@ void PromptEncoder::check_lengths(GenerationRequest& request, const AnswerLimit&
   }
   if (!model_.loaded.model.spec().has_head) {
     throw ApiError(400, files::concat("the model ", model::kNoHead, ": use /v1/embeddings"), "model");
+  }
+  if (model_.loaded.model.spec().encoder && request.source.empty()) {
+    throw ApiError(400, "the model writes texts from source texts: use /v1/completions or /translate", "model");
   }
   if (request.prompt.empty()) throw ApiError(400, "prompt: has no tokens", "prompt");
   const std::size_t most = scheduler.most_tokens(request.choices, request.prompt.size());

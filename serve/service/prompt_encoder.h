@@ -33,6 +33,9 @@ class PromptEncoder {
   /// Encodes a prompt, and cuts it to `kept` tokens.
   std::vector<int> encode(const Prompt& prompt, const PromptOptions& options, std::size_t kept) const;
 
+  /// Sets the source text of a request to a model with an encoder, and the beginning of the written text.
+  void set_source(const Prompt& prompt, GenerationRequest& request) const;
+
   /// Encodes two texts that are read together, and cuts them to `kept` tokens, the longer one first.
   engine::EncodedText encode_pair(const TextPair& pair, std::size_t kept) const;
 

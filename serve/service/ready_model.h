@@ -22,6 +22,7 @@ struct ReadyModel {
   Scheduler& scheduler;
   std::string name;                   ///< in answers
   std::string reply_format = "auto";  ///< of chats
+  CacheOptions::Type cache_type = CacheOptions::Type::kAuto;
   ModelDescription description{};
   nlohmann::ordered_json outliers{};  ///< results of the calibration; null: none
 };

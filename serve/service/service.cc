@@ -35,6 +35,7 @@ constexpr std::size_t kLargeBody = std::size_t{64} << 10;
 // Threads, and their niceness.
 constexpr std::size_t kAnswering = 2;
 constexpr std::size_t kReading = 2;
+constexpr std::size_t kTranslating = 4;  // whose steps run as one batch
 constexpr int kReadingNiceness = 4;
 constexpr int kReadingLargeNiceness = 10;
 
@@ -149,6 +150,7 @@ const std::vector<Service::Endpoint>& Service::endpoints() {
       {"POST", "/v2/rerank", false, nullptr, &Service::rerank},
       {"POST", "/score", false, nullptr, &Service::score},
       {"POST", "/classify", false, nullptr, &Service::classify},
+      {"POST", "/translate", false, nullptr, &Service::translate},
       {"POST", "/", false, nullptr, &Service::tei_answer},
       {"POST", "/embed", false, nullptr, &Service::tei_embed},
       {"POST", "/predict", false, nullptr, &Service::tei_predict},
@@ -176,11 +178,13 @@ Service::Service(ServiceOptions options, ModelRegistry& registry)
       registry_(registry),
       answering_(kAnswering),
       reading_(kReading, kReadingNiceness),
-      reading_large_(1, kReadingLargeNiceness) {}
+      reading_large_(1, kReadingLargeNiceness),
+      translating_(kTranslating) {}
 
 void Service::finish() {
   reading_large_.finish();
   reading_.finish();
+  translating_.finish();
   answering_.finish();
 }
 

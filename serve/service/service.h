@@ -135,6 +135,7 @@ class Service {
   void rerank(const Call& call);
   void score(const Call& call);
   void classify(const Call& call);
+  void translate(const Call& call);
   void tei_answer(const Call& call);
   void tei_embed(const Call& call);
   void tei_predict(const Call& call);
@@ -164,6 +165,7 @@ class Service {
   WorkerPool answering_;
   WorkerPool reading_;
   WorkerPool reading_large_;
+  WorkerPool translating_;
 };
 
 }  // namespace ballast::serve

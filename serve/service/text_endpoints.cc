@@ -78,6 +78,11 @@ void Service::complete(const Call& call) {
   CompletionRequest asked = read_completion(call.fields, encoder.facts());
   encoder.forbid_words(call.fields, asked.generation);
   encoder.compile(asked.generation.options.constraint, asked.constraint_field);
+  const bool reads_source = call.model->loaded.model.spec().encoder.has_value();
+  if (reads_source && (asked.echo || asked.prompt_logprobs || asked.suffix)) {
+    throw ApiError(400,
+                   "echo, prompt_logprobs and suffix are not for models with an encoder, whose text is another one");
+  }
   const std::size_t read_bytes = body_bytes(call.exchange->request().body, kTextCopies);
   const AnswerShape shape = shape_of(asked);
   hold(*call.exchange, read_bytes + asked.prompts.size() * generation_bytes(std::span(&asked.generation, 1), shape));
@@ -88,7 +93,9 @@ void Service::complete(const Call& call) {
   for (const Prompt& prompt : asked.prompts) {
     GenerationRequest& request = requests.emplace_back(asked.generation);
     const auto* text = std::get_if<std::string>(&prompt);
-    if (asked.suffix && text != nullptr) {
+    if (reads_source) {
+      encoder.set_source(prompt, request);
+    } else if (asked.suffix && text != nullptr) {
       encoder.set_infill_prompt({.before = *text, .after = *asked.suffix}, request);
     } else {
       request.prompt = encoder.encode(prompt, asked.prompt_options, most_prompt);

@@ -11,6 +11,7 @@ import string
 MODELS = pathlib.Path(__file__).resolve().parents[2] / "data" / "models"
 FAMILIES = sorted(path.name for path in MODELS.iterdir() if path.is_dir())
 CLASSIFIERS = MODELS.parent / "classifiers"
+TRANSLATORS = MODELS.parent / "translators"
 GGUFS = sorted(path.name for path in MODELS.iterdir() if path.suffix == ".gguf")
 
 SPECIAL = ["<unk>", "<s>", "<|im_start|>", "<|im_end|>"]
@@ -55,6 +56,12 @@ def copy_model(name: str, folder: pathlib.Path) -> None:
 def copy_classifier(name: str, folder: pathlib.Path) -> None:
     """Copies a classifier with a tokenizer."""
     shutil.copytree(CLASSIFIERS / name, folder, ignore=shutil.ignore_patterns("expected.safetensors"))
+    write_tokenizer(folder)
+
+
+def copy_translator(name: str, folder: pathlib.Path) -> None:
+    """Copies a model with an encoder and a decoder, with a tokenizer."""
+    shutil.copytree(TRANSLATORS / name, folder, ignore=shutil.ignore_patterns("expected.safetensors"))
     write_tokenizer(folder)
 
 

@@ -1,24 +1,18 @@
-// Implements Model::translate.
+#include "engine/translator.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "ballast/error.h"
-#include "ballast/model.h"
 #include "engine/beam_search.h"
-#include "engine/model_state.h"
 #include "engine/source_text.h"
 #include "kernels/parallel.h"
 
-namespace ballast {
+namespace ballast::engine {
 
 namespace {
-
-using engine::BeamSearch;
-using engine::Sequence;
 
 /// Throws Error for options that no search can have.
 void check_options(const TranslateOptions& options, std::size_t vocab_size) {
@@ -49,14 +43,13 @@ void check_options(const TranslateOptions& options, std::size_t vocab_size) {
 class Translator {
  public:
   /// `start`: the token with which the decoder begins.
-  Translator(const Model& handle, const engine::LoadedModel& model, const TranslateOptions& options, int start,
+  Translator(const LoadedModel& model, const TranslateOptions& options, int start,
              std::span<const std::vector<int>> sources)
-      : handle_(handle),
-        model_(model),
+      : model_(model),
         options_(options),
         sources_(sources),
         start_{start},
-        ends_(handle.stop_tokens()),
+        ends_(end_tokens(model)),
         results_(sources.size()) {
     const std::size_t room = model.model.context_length() - start_.size();
     most_tokens_ = options.max_tokens == 0 ? room : std::min(options.max_tokens, room);
@@ -147,13 +140,12 @@ class Translator {
     Translation& result = results_[text.index];
     result.texts = text.search.results();
     for (WrittenText& written : result.texts) {
-      if (handle_.has_tokenizer()) written.text = handle_.decode(written.tokens);
+      if (model_.own_tokenizer != nullptr) written.text = text::decode(*model_.own_tokenizer, written.tokens);
     }
     ++ended_;
   }
 
-  const Model& handle_;
-  const engine::LoadedModel& model_;
+  const LoadedModel& model_;
   const TranslateOptions& options_;
   std::span<const std::vector<int>> sources_;
   std::vector<int> start_;
@@ -168,29 +160,23 @@ class Translator {
 
 }  // namespace
 
-const TranslateOptions& Model::translate_defaults() const {
-  return state_->translate_defaults;
+std::vector<Translation> translate(const LoadedModel& model, std::span<const std::vector<int>> sources,
+                                   const TranslateOptions& options, const Progress& progress) {
+  require_encoder(model);
+  check_options(options, model.model.spec().vocab_size);
+  return Translator(model, options, model.model.spec().encoder->start_token, sources).run(progress);
 }
 
-std::vector<Translation> Model::translate(std::span<const std::string> texts, const TranslateOptions& options,
-                                          const Progress& progress) const {
-  engine::require_encoder(*state_);
+std::vector<Translation> translate_texts(const LoadedModel& model, std::span<const std::string> texts,
+                                         const TranslateOptions& options, const Progress& progress) {
+  require_encoder(model);
   std::vector<std::vector<int>> sources;
-  for (const std::string& text : texts) {
-    sources.push_back(engine::encode_source(*state_, text, options.source_language));
-  }
-  engine::TextStart start = engine::start_in_language(*state_, options.target_language);
+  for (const std::string& text : texts) sources.push_back(encode_source(model, text, options.source_language));
+  TextStart start = start_in_language(model, options.target_language);
   TranslateOptions in_language = options;
   if (!start.first.empty()) in_language.first_tokens = std::move(start.first);
-  check_options(in_language, spec().vocab_size);
-  return Translator(*this, *state_, in_language, start.token, sources).run(progress);
+  check_options(in_language, model.model.spec().vocab_size);
+  return Translator(model, in_language, start.token, sources).run(progress);
 }
 
-std::vector<Translation> Model::translate(std::span<const std::vector<int>> sources, const TranslateOptions& options,
-                                          const Progress& progress) const {
-  engine::require_encoder(*state_);
-  check_options(options, spec().vocab_size);
-  return Translator(*this, *state_, options, spec().encoder->start_token, sources).run(progress);
-}
-
-}  // namespace ballast
+}  // namespace ballast::engine
