@@ -222,6 +222,7 @@ std::vector<json> ropes_of(const ModelSpec& spec) {
 const char* positions_name(const ModelSpec& spec) {
   const std::vector<json> ropes = ropes_of(spec);
   if (std::ranges::any_of(ropes, [](const json& rope) { return !rope.is_null(); })) return "rope";
+  if (spec.sinusoids) return "sinusoids";
   return spec.learned_positions ? "learned" : "none";
 }
 
@@ -287,6 +288,7 @@ std::string model_summary_json(const ModelSummary& summary) {
   for (const LayerSpec& layer : spec.layers) {
     if (layer.mlp.experts) result["experts"] = layer.mlp.experts->count;
   }
+  if (spec.encoder) result["encoder_layers"] = spec.encoder->layers;
   if (spec.long_context > 0) result["long_context"] = spec.long_context;
   if (!summary.prefix.empty()) result["prefix"] = summary.prefix;
   if (!summary.recipe.empty()) result["recipe"] = json::parse(summary.recipe);

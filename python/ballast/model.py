@@ -80,6 +80,9 @@ class GenerateFlags(TypedDict, total=False):
     show_special_tokens: bool
     """The text includes special tokens."""
     min_tokens: int
+    source_language: str
+    """For models with an encoder, whose prompt is the source text."""
+    target_language: str
     draft: Model
     """A smaller model with the same tokenizer, which drafts tokens; the text stays the same."""
     draft_tokens: int

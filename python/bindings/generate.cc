@@ -152,6 +152,8 @@ void bind_generate_options(nb::module_& module) {
       .def_rw("seed", &GenerateOptions::seed)
       .def_rw("stop", &GenerateOptions::stop)
       .def_rw("stop_tokens", &GenerateOptions::stop_tokens)
+      .def_rw("source_language", &GenerateOptions::source_language)
+      .def_rw("target_language", &GenerateOptions::target_language)
       .def_rw("ignore_eos", &GenerateOptions::ignore_eos)
       .def_rw("show_stop", &GenerateOptions::show_stop)
       .def_rw("show_special_tokens", &GenerateOptions::show_special_tokens)

@@ -70,6 +70,7 @@ bool FormatChooser::reads_int16(Role role, std::size_t index) const {
 }
 
 bool FormatChooser::reads_last_token_only(Role role, std::size_t index) const {
+  if (spec_.encoder) return false;  // the decoder's texts have no prompt: all of their tokens pass to the end
   const Role head = spec_.tied_embeddings && !recipe_.untie_head ? Role::kEmbedding : Role::kHead;
   if (role == head) return spec_.causal;
   return model::can_keep_wanted_only(spec_) && index == spec_.layers.size() && model::role_row(role).after_mixing;

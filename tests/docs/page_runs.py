@@ -72,6 +72,7 @@ def write_inputs(folder: pathlib.Path) -> None:
     for name, model in COPIES.items():
         fixtures.copy_model(model, folder / name)
     fixtures.copy_classifier("modernbert_texts", folder / "reranker")
+    fixtures.copy_translator("t5", folder / "opus-mt-en-de")
     (folder / "pairs.tsv").write_text("".join(f"the rain\tin {word}\n" for word in ("there", "a tin", "an hour")))
     (folder / "sentences.txt").write_text("".join(fixtures.text(4, i) for i in range(12)))
     questions = [{"question": f"what is {word}", "choices": ["the one", "another"], "answer": i % 2}

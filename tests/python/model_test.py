@@ -157,6 +157,20 @@ class Models(WithModel):
         with self.assertRaisesRegex(ballast.Error, "trained neither for scores nor for vectors"):
             self.llama.rerank("a tin", documents)
 
+    def test_texts_are_written_from_source_texts(self):
+        fixtures.copy_translator("t5", self.folder / "translator")
+        model = ballast.Model(self.folder / "translator")
+        texts = ["the rain", "a tin"]
+        best = model.translate(texts, beams=3, hypotheses=3, max_tokens=6)
+        self.assertEqual([len(text.others) for text in best], [2, 2])
+        self.assertGreaterEqual(best[0].score, best[0].others[0].score)
+        ids = [model.tokenizer.encode(text) for text in texts]
+        self.assertEqual([text.tokens for text in model.translate(ids, beams=3, hypotheses=3, max_tokens=6)],
+                         [text.tokens for text in best])
+        self.assertEqual(model.translate(texts[0], max_tokens=6).text, model.generate(texts[0], max_tokens=6).text)
+        with self.assertRaisesRegex(ballast.Error, "has no encoder"):
+            self.llama.translate(texts)
+
     def test_a_greedy_generation_chooses_the_largest_logits(self):
         generation = self.llama.generate(PROMPT, max_tokens=6, kv="f32", ignore_eos=True, logprobs=2)
         ids = self.llama.tokenizer.encode(PROMPT)

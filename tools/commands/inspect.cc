@@ -135,6 +135,7 @@ std::string rope_line(const AttentionSpec& attention) {
 /// Describes the kind of positions; if layers differ, with the number of layers of each kind.
 std::string positions_line(const ModelSpec& spec) {
   if (spec.learned_positions) return "learned";
+  if (spec.sinusoids) return "sines and cosines";
   std::vector<std::pair<std::string, std::size_t>> ways;
   for (const LayerSpec& layer : spec.layers) {
     const AttentionSpec* attention = layer.attention();
@@ -174,6 +175,12 @@ std::string layout_line(const ModelSpec& spec) {
 
 std::string block_line(const ModelSpec& spec) {
   return layout_line(spec) + (spec.post_norms ? ", and of what both add" : "");
+}
+
+std::string layers_line(const ModelSpec& spec) {
+  if (!spec.encoder) return std::to_string(spec.layers.size());
+  return std::to_string(spec.layers.size()) + ": " + std::to_string(spec.encoder->layers) + " of an encoder, then " +
+         std::to_string((spec.layers.size() - spec.encoder->layers) / 2) + " blocks of a decoder of two each";
 }
 
 std::string context_line(const ModelSpec& spec) {
@@ -219,7 +226,7 @@ std::string model_sheet(const ModelSummary& summary) {
   const ModelSpec& spec = summary.spec;
   Table sheet({{}, {}});
   sheet.add_row({"architecture", spec.architecture});
-  sheet.add_row({"layers", std::to_string(spec.layers.size())});
+  sheet.add_row({"layers", layers_line(spec)});
   sheet.add_row({"hidden size", report::count(spec.hidden_size)});
   sheet.add_row({"attention", attention_line(spec)});
   if (const std::string others = other_mixers(spec); !others.empty()) sheet.add_row({"other mixers", others});
