@@ -242,7 +242,7 @@ class Calibration {
   std::vector<std::uint8_t> massive_rows_;  ///< this rank's tokens with massive values after the last block
   std::size_t layers_done_ = 0;
   BlockRunner runner_;
-  calib::MassiveActivationTracker findings_{samples_, prefix_, tokenizer_.get()};
+  calib::MassiveActivationTracker findings_{samples_, prefix_, tokenizer_.get(), source_.spec().encoder};
   Statistics statistics_;
 };
 

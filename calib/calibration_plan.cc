@@ -76,7 +76,8 @@ class Forecast {
   // their check, so they are already in memory.
   std::uint64_t blocks_memory(std::size_t samples) const {
     const std::uint64_t batch = std::max(samples::kBatchTokens, options_.length);
-    const std::uint64_t stream = spec_.hidden_size * sizeof(float) + 1;
+    const std::uint64_t streams = spec_.encoder ? 2 : 1;
+    const std::uint64_t stream = streams * spec_.hidden_size * sizeof(float) + 1;
     const std::uint64_t prefixes = (batch / options_.length + 1) * most_tokens(options_.prefix);
     return samples * options_.length * stream + batch * block_.activation_bytes +
            (batch + prefixes) * block_.cache_bytes + block_.weight_bytes;

@@ -33,15 +33,16 @@ LayerStatistics MassiveActivationTracker::add(std::size_t layer, const OutputMag
   LayerStatistics statistics;
   statistics.layer = layer;
   statistics.median = output.median();
-  for (const Peak& peak : output.top(kTopValues)) statistics.top.push_back(top_value(peak));
+  for (const Peak& peak : output.top(kTopValues)) statistics.top.push_back(top_value(layer, peak));
   const TopValue& largest = statistics.top.front();
   statistics.massive = is_massive(std::abs(largest.value), statistics.median);
   for (const Peak& peak : output.massive()) {
     const std::size_t sample = peak.row / length();
     const std::size_t position = peak.row % length();
     massive_channels_[peak.channel].insert(sample);
+    if (in_encoder(layer)) continue;  // the list is for the cache of the decoder's text
     const bool first = position == 0 && prefix_.empty();
-    const int token = first ? MassiveToken::kFirst : samples_[sample][position];
+    const int token = first ? MassiveToken::kFirst : token_at(layer, sample, position);
     MassiveSeen& seen = massive_tokens_[token];
     seen.position = seen.samples.empty() ? position : std::min(seen.position, position);
     seen.samples.insert(sample);
@@ -53,12 +54,18 @@ LayerStatistics MassiveActivationTracker::add(std::size_t layer, const OutputMag
   return statistics;
 }
 
-TopValue MassiveActivationTracker::top_value(const Peak& peak) const {
+/// Returns the token of a row after a layer; 0 is the embedding of the first layer's text.
+int MassiveActivationTracker::token_at(std::size_t layer, std::size_t sample, std::size_t position) const {
+  if (!encoder_ || in_encoder(layer)) return samples_[sample][position];
+  return position == 0 ? encoder_->start_token : samples_[sample][position - 1];
+}
+
+TopValue MassiveActivationTracker::top_value(std::size_t layer, const Peak& peak) const {
   TopValue value;
   value.value = peak.value;
   value.sample = peak.row / length();
   value.position = peak.row % length();
-  value.token = samples_[value.sample][value.position];
+  value.token = token_at(layer, value.sample, value.position);
   value.token_text = token_text(value.token);
   value.channel = peak.channel;
   return value;

@@ -23,9 +23,11 @@ class MassiveActivationTracker {
   /// Returns the first `count` rows of a sample's output of the current layer, consecutive.
   using RowsOf = std::function<std::vector<float>(std::size_t sample, std::size_t count)>;
 
-  /// All arguments must outlive this object; without a tokenizer tokens have no text.
-  MassiveActivationTracker(const Samples& samples, const std::vector<int>& prefix, const text::Tokenizer* tokenizer)
-      : samples_(samples), prefix_(prefix), tokenizer_(tokenizer) {}
+  /// All arguments must outlive this object; without a tokenizer tokens have no text. `encoder`: of the model, if it
+  /// has one; its layers read the samples, and the decoder's read them after the token that begins its texts.
+  MassiveActivationTracker(const Samples& samples, const std::vector<int>& prefix, const text::Tokenizer* tokenizer,
+                           const std::optional<EncoderSpec>& encoder)
+      : samples_(samples), prefix_(prefix), tokenizer_(tokenizer), encoder_(encoder) {}
 
   /// Adds a layer's complete output.
   LayerStatistics add(std::size_t layer, const OutputMagnitudes& output, const RowsOf& rows);
@@ -52,13 +54,16 @@ class MassiveActivationTracker {
   };
 
   std::size_t length() const { return samples_.front().size(); }
-  TopValue top_value(const Peak& peak) const;
+  bool in_encoder(std::size_t layer) const { return encoder_ && layer <= encoder_->layers; }
+  int token_at(std::size_t layer, std::size_t sample, std::size_t position) const;
+  TopValue top_value(std::size_t layer, const Peak& peak) const;
   std::string token_text(int token) const;
   ActivationMap draw_map() const;
 
   const Samples& samples_;
   const std::vector<int>& prefix_;  ///< before every sample
   const text::Tokenizer* tokenizer_;
+  const std::optional<EncoderSpec>& encoder_;
   MapCandidate map_;
   std::map<std::size_t, std::set<std::size_t>> massive_channels_;
   std::map<int, MassiveSeen> massive_tokens_;

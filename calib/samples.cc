@@ -177,8 +177,7 @@ std::string write_texts(const std::shared_ptr<const model::ModelSource>& source,
 
 // The special tokens around a text replace the sample's own ends, so that its length does not change.
 void add_special_tokens(const text::Tokenizer& tokenizer, std::vector<int>& sample) {
-  const std::vector<int>& prefix = tokenizer.leading_special_tokens();
-  const std::vector<int>& suffix = tokenizer.suffix();
+  const auto [prefix, suffix] = tokenizer.source_frame("");
   if (prefix.size() + suffix.size() >= sample.size()) return;
   std::ranges::copy(prefix, sample.begin());
   std::ranges::copy(suffix, sample.end() - static_cast<std::ptrdiff_t>(suffix.size()));

@@ -97,7 +97,7 @@ void BeamSearch::write_scores(const Beam& beam, std::span<const float> logits) {
   }
   if (tokens < options_->first_tokens.size()) force(options_->first_tokens[tokens]);
   if (options_->last_token && tokens + 1 == most_tokens_) force(*options_->last_token);
-  if (!options_->renormalize) return;
+  if (!options_->renormalize || std::ranges::max(scores_) == kExcluded) return;
   const auto rest = static_cast<float>(kernels::log_sum_exp(scores_.data(), scores_.size()));
   for (float& score : scores_) score -= rest;
 }

@@ -14,6 +14,10 @@ namespace {
 /// differ in the number of unused rows.
 void check_draft_model(const LoadedModel& target, const LoadedModel& draft) {
   if (!draft.model.spec().causal) throw Error(draft.path.string(), "is an encoder: it drafts no text");
+  for (const LoadedModel* model : {&target, &draft}) {
+    if (model->model.spec().encoder)
+      throw Error(model->path.string(), "writes from source texts, of which none is drafted");
+  }
   if (!draft.model.spec().has_head) throw Error(draft.path.string(), model::kNoHead);
   const auto refuse = [&] {
     throw Error(draft.path.string(), "has other tokens than " + target.path.string() + ": it cannot draft for it");

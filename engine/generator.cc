@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -115,8 +116,10 @@ struct Generator::State {
     std::vector<int> start = {begin.token};
     const std::vector<int>& first = begin.first.empty() ? shared->translate_defaults.first_tokens : begin.first;
     start.insert(start.end(), first.begin(), first.end());
-    GenerateResult result = run(start, text::StreamDecoder::Begin::kOfText, text::ReplyParser(), options,
-                                options.constraint, on_step, source);
+    GenerateOptions own = options;
+    std::ranges::copy(shared->translate_defaults.forbidden_sequences, std::back_inserter(own.forbidden_sequences));
+    GenerateResult result =
+        run(start, text::StreamDecoder::Begin::kOfText, text::ReplyParser(), own, own.constraint, on_step, source);
     result.prompt_tokens = source.size();
     return result;
   }

@@ -47,9 +47,10 @@ LoadedModel::LoadedModel(std::unique_ptr<model::ModelSource> source, const Model
     : path(source->checkpoint().path()),
       generation_defaults(options.generation_config ? model::read_generation_defaults(source->checkpoint())
                                                     : GenerationDefaults{}),
-      translate_defaults(options.generation_config && source->spec().encoder
-                             ? model::read_translate_defaults(source->checkpoint(), source->config())
-                             : TranslateOptions{}),
+      translate_defaults(
+          options.generation_config && source->spec().encoder
+              ? model::read_translate_defaults(source->checkpoint(), source->config(), source->spec().vocab_size)
+              : TranslateOptions{}),
       own_tokenizer(load_tokenizer(*source, options)),
       model(std::move(source), model::FloatLayout::kPanels, options),
       engine(model) {

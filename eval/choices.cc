@@ -151,6 +151,7 @@ class ChoiceTest {
     {
       auto source = std::make_unique<model::ModelSource>(path);
       if (!source->spec().causal) throw Error(path.string(), "is an encoder: it does not predict what comes next");
+      if (source->spec().encoder) throw Error(path.string(), "writes from source texts, which questions do not have");
       if (!source->spec().has_head) throw Error(path.string(), model::kNoHead);
       const std::vector<eval::Question> questions = eval::read_questions(options_.questions_file);
       check_reference(source->spec().vocab_size);

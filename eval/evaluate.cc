@@ -260,7 +260,7 @@ EvaluationInput read_input(const std::filesystem::path& model, const EvaluateOpt
   input.tokenizer = model::require_tokenizer(*input.source);
   input.chunks = cut_text(text, *input.tokenizer, options);
   if (const std::optional<EncoderSpec>& encoder = input.source->spec().encoder) {
-    eval::begin_with(encoder->start_token, input.tokenizer->suffix(), input.chunks);
+    eval::begin_with(encoder->start_token, input.tokenizer->source_frame(""), input.chunks);
   }
   return input;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "ballast/error.h"
 
@@ -19,14 +20,15 @@ std::vector<PositionRun> TextChunks::runs() const {
 
 std::vector<int> TextChunks::source(std::size_t i) const {
   const std::span<const int> text = chunk(i).subspan(1);
-  std::vector<int> source(text.begin(), text.end());
-  source.insert(source.end(), source_suffix.begin(), source_suffix.end());
+  std::vector<int> source = source_frame.before;
+  source.insert(source.end(), text.begin(), text.end());
+  source.insert(source.end(), source_frame.after.begin(), source_frame.after.end());
   return source;
 }
 
-void begin_with(int start, const std::vector<int>& suffix, TextChunks& chunks) {
+void begin_with(int start, text::TextFrame frame, TextChunks& chunks) {
   for (std::size_t i = 0; i < chunks.count(); ++i) chunks.ids[i * chunks.size] = start;
-  chunks.source_suffix = suffix;
+  chunks.source_frame = std::move(frame);
 }
 
 TextChunks TextChunks::part(std::size_t begin, std::size_t end) const {

@@ -22,11 +22,11 @@ struct PositionRun {
 
 /// Consecutive chunks of equal length; a stream is one chunk.
 struct TextChunks {
-  std::vector<int> ids;              ///< [count()][size]
-  std::size_t size = 0;              ///< tokens of a chunk
-  std::size_t first = 0;             ///< the first scored position of each chunk
-  std::size_t headline = 0;          ///< the first position that counts for the headline figures, at least `first`
-  std::vector<int> source_suffix{};  ///< tokens after each text that an encoder reads
+  std::vector<int> ids;            ///< [count()][size]
+  std::size_t size = 0;            ///< tokens of a chunk
+  std::size_t first = 0;           ///< the first scored position of each chunk
+  std::size_t headline = 0;        ///< the first position that counts for the headline figures, at least `first`
+  text::TextFrame source_frame{};  ///< special tokens around each text that an encoder reads
 
   std::size_t count() const { return ids.size() / size; }
   std::span<const int> chunk(std::size_t i) const { return std::span(ids).subspan(i * size, size); }
@@ -47,9 +47,9 @@ struct TextChunks {
   TextChunks part(std::size_t begin, std::size_t end) const;
 };
 
-/// Makes the chunks texts that a decoder writes from the same text: they begin with `start`, and their source texts end
-/// with `suffix`.
-void begin_with(int start, const std::vector<int>& suffix, TextChunks& chunks);
+/// Makes the chunks texts that a decoder writes from the same text: they begin with `start`, and `frame` is around
+/// their source texts.
+void begin_with(int start, text::TextFrame frame, TextChunks& chunks);
 
 /// Throws Error if a model with this context cannot score chunks of this size.
 void check_chunk_size(std::size_t size, std::size_t context_length);

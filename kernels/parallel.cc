@@ -155,6 +155,10 @@ std::size_t available_threads() {
   return omp_in_parallel() != 0 ? 1 : static_cast<std::size_t>(omp_get_max_threads());
 }
 
+void set_available_threads(std::size_t count) {
+  omp_set_num_threads(static_cast<int>(count));
+}
+
 namespace parallel_internal {
 
 void run_parts(std::size_t parts, const Work& work) {

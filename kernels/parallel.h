@@ -16,6 +16,9 @@ namespace ballast::kernels {
 /// caller is itself a worker thread.
 std::size_t available_threads();
 
+/// Sets the number of threads for parallel calls of the calling thread.
+void set_available_threads(std::size_t count);
+
 /// Returns the threads worth using for `operations` elementary operations: one if starting them takes longer than the
 /// work.
 inline std::size_t threads_for(std::size_t operations) {

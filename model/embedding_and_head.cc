@@ -16,9 +16,14 @@ Embedding::Embedding(const ModelSpec& spec, const BlockParts& parts)
     : hidden_size_(spec.hidden_size),
       token_types_(spec.token_types),
       first_position_(spec.first_position),
-      sinusoids_(spec.sinusoids),
       scale_(static_cast<float>(spec.embedding_scale)),
       table_(parts.linear({Role::kEmbedding})) {
+  if (spec.sinusoids) {
+    constexpr double kSlowest = 10000;  // positions in which the last pair turns by one
+    for (std::size_t i = 0; i < spec.hidden_size / 2; ++i) {
+      sinusoids_.push_back(std::pow(kSlowest, -static_cast<double>(i) / static_cast<double>(spec.sinusoids->steps)));
+    }
+  }
   if (spec.learned_positions) own_.positions = parts.linear({Role::kPositionEmbedding});
   if (spec.token_types > 0) {
     token_type_rows_.resize(spec.token_types * spec.hidden_size);
@@ -77,11 +82,9 @@ void Embedding::scaled_row(const TokenInput& token, float* dst) const {
 }
 
 void Embedding::add_sinusoids(std::size_t position, float* row) const {
-  constexpr double kSlowest = 10000;  // positions in which the last pair turns by one
-  const std::size_t pairs = hidden_size_ / 2;
+  const std::size_t pairs = sinusoids_.size();
   for (std::size_t i = 0; i < pairs; ++i) {
-    const double exponent = static_cast<double>(i) / static_cast<double>(sinusoids_->steps);
-    const double angle = static_cast<double>(position) / std::pow(kSlowest, exponent);
+    const double angle = static_cast<double>(position) * sinusoids_[i];
     row[i] += static_cast<float>(std::sin(angle));
     row[pairs + i] += static_cast<float>(std::cos(angle));
   }
@@ -90,7 +93,9 @@ void Embedding::add_sinusoids(std::size_t position, float* row) const {
 void Embedding::embed(std::span<const PlacedToken> tokens, float* hidden, Text text) const {
   const auto& [positions, norm] = text == Text::kSource ? of_source_ : own_;
   const std::size_t size = hidden_size_;
-  const std::size_t threads = kernels::threads_for(tokens.size() * size);
+  constexpr std::size_t kOperationsOfAnAngle = 32;
+  const std::size_t operations = sinusoids_.empty() ? 1 : kOperationsOfAnAngle;
+  const std::size_t threads = kernels::threads_for(tokens.size() * size * operations);
   const kernels::ThreadScratch scratch(threads, positions ? size : 0);
   kernels::parallel_tasks(tokens.size(), threads, [&](std::size_t i, std::size_t thread) {
     float* row = hidden + i * size;
@@ -100,7 +105,7 @@ void Embedding::embed(std::span<const PlacedToken> tokens, float* hidden, Text t
       decode_row(*positions, first_position_ + tokens[i].position, position_row);
       for (std::size_t c = 0; c < size; ++c) row[c] += position_row[c];
     }
-    if (sinusoids_) add_sinusoids(first_position_ + tokens[i].position, row);
+    if (!sinusoids_.empty()) add_sinusoids(first_position_ + tokens[i].position, row);
     if (token_types_ > 0) {
       const float* type_row = token_type_rows_.data() + tokens[i].input.type * size;
       for (std::size_t c = 0; c < size; ++c) row[c] += type_row[c];

@@ -79,8 +79,8 @@ class Embedding {
 
   std::size_t hidden_size_;
   std::size_t token_types_;
-  std::size_t first_position_;  ///< row of the table of positions
-  std::optional<SinusoidSpec> sinusoids_;
+  std::size_t first_position_;     ///< row of the table of positions
+  std::vector<double> sinusoids_;  ///< the angle of each pair at position 1; empty: none
   float scale_;
   Linear table_;
   Additions own_, of_source_;

@@ -9,6 +9,7 @@
 #include "ballast/statistics.h"
 #include "kernels/machine.h"
 #include "kernels/parallel.h"
+#include "model/mixer/mixer_kind.h"
 #include "model/source/code_rounding.h"
 #include "text/tokenizer_check.h"
 
@@ -287,7 +288,7 @@ void Model::run_pass(Workspace& workspace) const {
 }
 
 void Model::check_source(const TokenSpan& text) const {
-  if (text.size() == 0) throw Error("source text", "is empty");
+  if (text.ids().empty()) throw Error("source text", "is empty");
   if (text.size() > context_length()) {
     throw Error("source text", "has " + std::to_string(text.size()) + " tokens, the model's context has " +
                                    std::to_string(context_length()));
@@ -446,6 +447,13 @@ SequenceState Model::make_state(const CacheOptions& options, std::size_t capacit
 
 SequenceState Model::make_exact_state(std::size_t capacity) const {
   return make_state({.type = CacheOptions::Type::kF32}, capacity);
+}
+
+std::size_t Model::source_token_bytes() const {
+  if (!spec().encoder) return 0;
+  std::size_t values = spec().hidden_size;
+  for (const LayerSpec& layer : spec().layers) values += source_shape(layer).size();
+  return values * sizeof(float);
 }
 
 std::size_t Model::streamed_bytes() const {

@@ -157,6 +157,10 @@ class Model {
   /// since then are wrong.
   void check_files() const;
 
+  /// Returns the bytes that a token of a source text takes at most: the encoder's output, and keys and values in 32
+  /// bits.
+  std::size_t source_token_bytes() const;
+
   /// Returns the bytes of weights that one token's forward pass reads, head included.
   std::size_t streamed_bytes() const;
 

@@ -16,6 +16,7 @@
 #include "ballast/error.h"
 #include "ballast/serve.h"
 #include "jobs/memory.h"
+#include "kernels/parallel.h"
 #include "serve/api/json_text.h"
 #include "serve/api/sampling_defaults.h"
 #include "serve/http/http_server.h"
@@ -147,6 +148,7 @@ class EngineThread {
   void set_threads() {
     const std::shared_ptr<void> done(nullptr, [this](void*) { threads_set_.set_value(); });
     use_threads(threads_);
+    service_.set_compute_threads(kernels::available_threads());
   }
 
   const ThreadOptions& threads_;

@@ -77,7 +77,7 @@ struct QueryGrowthSpec {
 
 /// Biases of scores by the distance of key and query (T5, arXiv:1910.10683). Short distances have a bucket each, longer
 /// ones share buckets that widen by the logarithm up to `reach`; beyond it is the last one. Keys after the query have
-/// the second half of the buckets, or that of the query itself.
+/// the second half of the buckets, or in a decoder, where none are seen, that of the query itself.
 struct RelativeBiasSpec {
   std::size_t buckets = 0;  ///< even
   std::size_t reach = 0;    ///< in tokens, more than the buckets for single distances of one side

@@ -56,8 +56,10 @@ class HeadAttention : public Mixer {
   /// activations.query_key_value, and to the output gate in activations.output_gate.
   virtual void project(const BlockPass& pass, const HeadRow& layout, const LinearRows& input) const = 0;
 
-  /// Returns the keys and values that a sequence's tokens attend to, and whether only up to their own positions.
+  /// Returns the keys and values that a sequence's tokens attend to.
   virtual kernels::KeyValueView keys_of(const BlockPass& pass, const BatchSequence& sequence) const;
+
+  /// Returns whether they attend only up to their own positions.
   virtual bool is_causal(const BlockPass& pass) const { return pass.causal; }
 
   /// Returns values of the heads, dense, for `rows` rows of activations.attention_output, which are sums of the cached

@@ -88,6 +88,14 @@ std::vector<int> generation_end_tokens(const std::filesystem::path& directory) {
   return ids;
 }
 
+std::optional<int> generation_start_token(const std::filesystem::path& directory) {
+  std::optional<int> token;
+  read_file(directory, [&](const files::JsonReader& config) {
+    if (config.has("decoder_start_token_id")) token = static_cast<int>(config.count("decoder_start_token_id"));
+  });
+  return token;
+}
+
 GenerationDefaults read_generation_defaults(const files::Checkpoint& checkpoint) {
   if (checkpoint.kind() == files::Checkpoint::Kind::kGguf) {
     return read_values(files::JsonReader(checkpoint.config(), checkpoint.path().string()), kGgufNames);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "ballast/spec.h"
@@ -17,6 +18,9 @@ inline constexpr const char* kGenerationConfigFile = "generation_config.json";
 /// Returns the ids that generation_config.json in `directory` names as ends of a text; none if there is no such file.
 /// Throws Error.
 std::vector<int> generation_end_tokens(const std::filesystem::path& directory);
+
+/// Returns the token with which a decoder's text begins, if the file names one. Throws Error.
+std::optional<int> generation_start_token(const std::filesystem::path& directory);
 
 /// Returns the recommended sampling values; empty if the checkpoint has none. Throws Error naming the file and the
 /// field for an invalid value.

@@ -71,6 +71,7 @@ TensorLocator::TensorLocator(const std::filesystem::path& path) : checkpoint_(fi
   spec_.architecture = architecture_->model_type;
   if (spec_.encoder) {
     layout_.encoder_layers = spec_.encoder->layers;
+    read_start_token(config);
   } else if (spec_.causal && !spec_.classifier) {
     read_decoder_classifier(config, spec_);
   }
@@ -102,6 +103,15 @@ TensorLocator::TensorLocator(const std::filesystem::path& path) : checkpoint_(fi
   if (unread && !all_is_plain()) std::rethrow_exception(unread);
   find_head(config);
   check_tensors();
+}
+
+/// Reads the token with which a decoder's text begins: that of generation_config.json counts before config.json's.
+void TensorLocator::read_start_token(const files::JsonReader& config) {
+  int& token = spec_.encoder->start_token;
+  token = generation_start_token(checkpoint_->path()).value_or(token);
+  if (static_cast<std::size_t>(token) < spec_.vocab_size) return;
+  config.fail("decoder_start_token_id",
+              std::to_string(token) + " is not in the vocabulary of " + std::to_string(spec_.vocab_size));
 }
 
 /// Reads what sentence-transformers adds to a model that scores texts.

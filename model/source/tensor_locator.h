@@ -97,6 +97,7 @@ class TensorLocator {
 
  private:
   void read_cross_encoder();
+  void read_start_token(const files::JsonReader& config);
   void read_quantization_config(const files::JsonReader& config);
   std::vector<int> read_end_tokens(const files::JsonReader& config) const;
   bool is_stored(Role role, std::size_t layer) const;

@@ -44,7 +44,18 @@ std::vector<std::vector<int>> read_forbidden(const files::JsonReader& config) {
   return sequences;
 }
 
-TranslateOptions read_fields(const files::JsonReader& config) {
+/// Reads tokens that a text is forced to have.
+std::vector<int> read_forced(const files::JsonReader& config, const char* field, std::size_t vocab_size) {
+  std::vector<int> tokens = text::read_token_ids(config, field);
+  for (const int token : tokens) {
+    if (token < 0 || static_cast<std::size_t>(token) >= vocab_size) {
+      config.fail(field, std::to_string(token) + " is not in the vocabulary of " + std::to_string(vocab_size));
+    }
+  }
+  return tokens;
+}
+
+TranslateOptions read_fields(const files::JsonReader& config, std::size_t vocab_size) {
   TranslateOptions options;
   options.beams = config.size("num_beams", 1);
   options.length_penalty = config.number("length_penalty", 1);
@@ -53,8 +64,8 @@ TranslateOptions read_fields(const files::JsonReader& config) {
   options.repetition_penalty = config.positive("repetition_penalty", 1);
   options.min_tokens = std::max(read_length(config, "min_length"), config.count("min_new_tokens", 0));
   options.max_tokens = config.count("max_new_tokens", read_length(config, "max_length"));
-  options.first_tokens = text::read_token_ids(config, "forced_bos_token_id");
-  const std::vector<int> last = text::read_token_ids(config, "forced_eos_token_id");
+  options.first_tokens = read_forced(config, "forced_bos_token_id", vocab_size);
+  const std::vector<int> last = read_forced(config, "forced_eos_token_id", vocab_size);
   if (!last.empty()) options.last_token = last.front();
   options.forbidden_sequences = read_forbidden(config);
   options.renormalize = config.flag("renormalize_logits", false);
@@ -63,13 +74,14 @@ TranslateOptions read_fields(const files::JsonReader& config) {
 
 }  // namespace
 
-TranslateOptions read_translate_defaults(const files::Checkpoint& checkpoint, const nlohmann::json& config) {
+TranslateOptions read_translate_defaults(const files::Checkpoint& checkpoint, const nlohmann::json& config,
+                                         std::size_t vocab_size) {
   const std::filesystem::path path = checkpoint.path() / kGenerationConfigFile;
   if (!files::is_there(path)) {
-    return read_fields(files::JsonReader(config, checkpoint.path().string() + "/config.json"));
+    return read_fields(files::JsonReader(config, checkpoint.path().string() + "/config.json"), vocab_size);
   }
   const nlohmann::json own = files::read_json_object(path);
-  return read_fields(files::JsonReader(own, path.string()));
+  return read_fields(files::JsonReader(own, path.string()), vocab_size);
 }
 
 }  // namespace ballast::model

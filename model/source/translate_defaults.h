@@ -2,6 +2,7 @@
 #ifndef BALLAST_MODEL_SOURCE_TRANSLATE_DEFAULTS_H_
 #define BALLAST_MODEL_SOURCE_TRANSLATE_DEFAULTS_H_
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 
 #include "ballast/translate.h"
@@ -10,8 +11,10 @@
 namespace ballast::model {
 
 /// Reads generation_config.json, or without that file the fields of the same names in config.json, as older checkpoints
-/// have them. Throws Error naming the file and the field for an invalid value.
-TranslateOptions read_translate_defaults(const files::Checkpoint& checkpoint, const nlohmann::json& config);
+/// have them. Throws Error naming the file and the field for an invalid value, such as a token outside of the
+/// vocabulary.
+TranslateOptions read_translate_defaults(const files::Checkpoint& checkpoint, const nlohmann::json& config,
+                                         std::size_t vocab_size);
 
 }  // namespace ballast::model
 

@@ -142,6 +142,8 @@ nlohmann::json written_spec(const ModelSpec& spec) {
   if (!spec.has_head) written["head"] = false;
   // Some families derive the scale from the type of the original's weights, which is lost.
   if (spec.embedding_scale != 1.0) written["embedding_scale"] = spec.embedding_scale;
+  // T5's depends on whether the original's head was its embedding.
+  if (spec.encoder) written["logit_scale"] = spec.logit_scale;
   if (spec.token_inputs) written["token_table_scale"] = spec.token_inputs->table_scale;
   if (spec.text_vectors) {
     written["text_vectors"] = {{"pooling", written_pooling(spec.text_vectors->pooling)},
@@ -180,6 +182,7 @@ void read_written_spec(const files::JsonReader& config, ModelSpec& spec) {
     spec.tied_embeddings = true;
   }
   spec.embedding_scale = config.positive("embedding_scale", spec.embedding_scale);
+  spec.logit_scale = config.positive("logit_scale", spec.logit_scale);
   if (spec.token_inputs) {
     spec.token_inputs->table_scale = config.positive("token_table_scale", spec.token_inputs->table_scale);
   }

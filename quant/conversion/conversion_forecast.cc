@@ -82,7 +82,7 @@ std::uint64_t memory_of(const ConversionInputs& inputs, const PassesBefore& pass
   const BlockWork& block = inputs.work();
   const ModelSpec& spec = inputs.source().spec();
   const jobs::SumOrder order = inputs.sharing().order;
-  const std::uint64_t stream = length * spec.hidden_size * sizeof(float);
+  const std::uint64_t stream = (spec.encoder ? 2 : 1) * length * spec.hidden_size * sizeof(float);
   const std::uint64_t embedding = spec.vocab_size * spec.hidden_size * sizeof(float);
   std::size_t mlp_size = 0;
   for (const LayerSpec& layer : spec.layers) mlp_size = std::max(mlp_size, layer.mlp.size);

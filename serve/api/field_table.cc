@@ -39,9 +39,10 @@ constexpr auto kFields = std::to_array<KnownField>({
     {"hypotheses", kTranslations, kHonoured, "texts for each source text, the best first; at most `beam`"},
     {"no_repeat_ngram_size", kTranslations, kHonoured, "no sequence of this many tokens is written twice"},
     {"length_penalty", kTexts | kTranslations, kHonoured,
-     "for translate the power of a text's length that divides its score; for others it belongs to `use_beam_search`"},
+     "for translate the power of a text's length that divides its score; others ignore it: it belongs to "
+     "`use_beam_search`"},
     {"early_stopping", kTexts | kTranslations, kHonoured,
-     "for translate true, false or `\"never\"`, as in transformers; for others it belongs to `use_beam_search`"},
+     "for translate true, false or `\"never\"`, as in transformers; others ignore it"},
     {"top_n", kReranks, kHonoured, "the number of results; default all"},
     {"return_documents", kReranks, kHonoured, "true: results have their texts"},
     {"use_activation", kEmbeddings | kScoring, kHonoured,

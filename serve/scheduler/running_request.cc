@@ -44,6 +44,7 @@ void RunningRequest::drop_pages() {
     choice.sequence.reset();
     choice.draft_state.reset();
   }
+  source.reset();
 }
 
 }  // namespace ballast::serve

@@ -53,6 +53,7 @@ Scheduler::Scheduler(const engine::LoadedModel& loaded, const SchedulerOptions& 
       root_(loaded.model.make_state({.type = options.cache_type}, loaded.model.context_length())),
       page_bytes_(root_.cache().page_bytes()),
       mixer_bytes_(root_.mixer_bytes()),
+      source_token_bytes_(loaded.model.source_token_bytes()),
       context_length_(tokens_that_fit(loaded.model.context_length(), root_, options.cache_bytes)),
       waiting_(kTurnTokens),
       pace_(options.target_itl, model::Model::kPassTokens) {
@@ -94,8 +95,8 @@ std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> Scheduler::submit(
     if (std::optional<Refusal> refused = refusal()) return std::unexpected(*std::move(refused));
     for (RequestPtr& request : entering) {
       const std::string user = request->request.user;
-      const std::size_t cost =
-          request->request.prompt.size() + request->choices.size() * request->request.options.max_tokens;
+      const std::size_t cost = request->request.source.size() + request->request.prompt.size() +
+                               request->choices.size() * request->request.options.max_tokens;
       waiting_.push(user, std::move(request), cost);
     }
   }
@@ -280,16 +281,20 @@ std::uint64_t Scheduler::draft_bytes() const {
 void Scheduler::admit() {
   std::size_t pages = 0;
   std::size_t texts = 0;
+  std::size_t source_tokens = 0;
   for (const RequestPtr& request : running_) {
     pages += pages_of(*request);
     texts += request->choices.size();
+    source_tokens += request->request.source.size();
   }
   const Clock::time_point now = Clock::now();
   const std::lock_guard lock(mutex_);
   while (!waiting_.empty()) {
     texts += waiting_.front()->choices.size();
     pages += pages_of(*waiting_.front());
-    const std::uint64_t bytes = (pages + texts) * page_bytes_ + texts * mixer_bytes_;
+    source_tokens += waiting_.front()->request.source.size();
+    const std::uint64_t bytes =
+        (pages + texts) * page_bytes_ + texts * mixer_bytes_ + source_tokens * source_token_bytes_;
     const bool fits = texts <= options_.most_running && bytes <= options_.cache_bytes;
     if (!fits && !running_.empty()) return;
     running_.push_back(std::move(waiting_.front()));
@@ -385,7 +390,9 @@ void Scheduler::schedule_prompts(std::size_t budget) {
       }
       // In an encoder every token attends to all others, so the prompt runs in one piece.
       const std::size_t tokens = loaded_.model.spec().causal ? std::min(choice.left(), budget) : choice.left();
-      budget -= std::min(tokens, budget);
+      // begin() has also read the source text, if there is one.
+      const std::size_t read = tokens + (choice.run() == 0 && &choice == &first ? request->request.source.size() : 0);
+      budget -= std::min(read, budget);
       scheduled_.push_back({.request = request.get(), .choice = &choice, .tokens = tokens});
     }
   }
@@ -476,11 +483,19 @@ std::uint64_t Scheduler::bytes_of_step() const {
   return pages * page_bytes_ + before_drafts;
 }
 
+/// Returns the bytes of what an encoder made of the running requests' source texts.
+std::uint64_t Scheduler::source_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const RequestPtr& request : running_) bytes += request->source == nullptr ? 0 : request->source->memory_bytes();
+  return bytes;
+}
+
 /// Frees memory for the step's pages. Returns false if a request was preempted, which invalidates the schedule.
 bool Scheduler::make_room() {
   const auto fits = [&] {
     const std::uint64_t loading = options_.disk_cache ? options_.disk_cache->loading_bytes() : 0;
-    const std::uint64_t used = root_.cache().pool().bytes_in_use() + mixer_bytes_in_use() + draft_bytes() + loading;
+    const std::uint64_t used =
+        root_.cache().pool().bytes_in_use() + mixer_bytes_in_use() + draft_bytes() + source_bytes() + loading;
     return used + bytes_of_step() <= options_.cache_bytes;
   };
   while (!fits()) {

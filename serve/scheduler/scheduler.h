@@ -103,6 +103,10 @@ class Scheduler {
   /// Accepts no more requests and completes the accepted ones. Any thread.
   void drain();
 
+  /// Returns the bytes of a page of keys and values in all layers, and of all pages together at most. Any thread.
+  std::uint64_t page_bytes() const { return page_bytes_; }
+  std::uint64_t cache_bytes() const { return options_.cache_bytes; }
+
   /// Returns a copy as of the last step. Any thread.
   SchedulerStats stats() const;
 
@@ -143,6 +147,7 @@ class Scheduler {
   std::size_t pages_of(const RunningRequest& request) const;
   std::uint64_t mixer_bytes_in_use() const;
   std::uint64_t draft_bytes() const;
+  std::uint64_t source_bytes() const;
   void schedule_tokens();
   void schedule_prompts(std::size_t budget);
   void draft();
@@ -174,7 +179,8 @@ class Scheduler {
   SchedulerOptions options_;
   model::SequenceState root_;  ///< without tokens; its pages hold the model's prefix, which all sequences share
   std::uint64_t page_bytes_;
-  std::uint64_t mixer_bytes_;  ///< of each state, in a running text or in the prefix cache
+  std::uint64_t mixer_bytes_;         ///< of each state, in a running text or in the prefix cache
+  std::uint64_t source_token_bytes_;  ///< of a token of a source text
   std::size_t context_length_;
 
   std::atomic<std::size_t> waiting_slots_taken_ = 0;  ///< by submissions with a waiting request

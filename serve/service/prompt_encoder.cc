@@ -149,6 +149,8 @@ void PromptEncoder::set_source(const Prompt& prompt, GenerationRequest& request)
   const engine::TextStart start =
       readable([&] { return engine::start_in_language(loaded, request.options.target_language); });
   request.begin = text::StreamDecoder::Begin::kOfText;
+  std::ranges::copy(loaded.translate_defaults.forbidden_sequences,
+                    std::back_inserter(request.options.forbidden_sequences));
   request.prompt = {start.token};
   const std::vector<int>& first = start.first.empty() ? loaded.translate_defaults.first_tokens : start.first;
   request.prompt.insert(request.prompt.end(), first.begin(), first.end());

@@ -182,6 +182,7 @@ Service::Service(ServiceOptions options, ModelRegistry& registry)
       translating_(kTranslating) {}
 
 void Service::finish() {
+  ending_ = true;
   reading_large_.finish();
   reading_.finish();
   translating_.finish();

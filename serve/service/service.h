@@ -55,6 +55,9 @@ class Service {
   /// The registry must outlive this object.
   Service(ServiceOptions options, ModelRegistry& registry);
 
+  /// Sets the number of threads that compute. Any thread.
+  void set_compute_threads(std::size_t count) { compute_threads_ = count; }
+
   /// Waits until all answers have ended, so that the models can be destroyed. No more requests may be accepted, and
   /// none may wait for a model.
   void finish();
@@ -161,6 +164,9 @@ class Service {
   std::map<std::string, std::uint64_t> rejections_;
   ResponseStore responses_{kStoredBytes};
   std::atomic<std::size_t> posted_ = 0;  ///< requests that no worker has started
+  std::atomic<std::size_t> translations_ = 0;
+  std::atomic<std::size_t> compute_threads_ = 1;
+  std::atomic<bool> ending_ = false;
   // Last: their tasks use the other members.
   WorkerPool answering_;
   WorkerPool reading_;

@@ -297,6 +297,7 @@ void Service::answer_embedding(const Call& call, const EmbeddingRequest& asked, 
   const ReadyModel& model = *call.model;
   const PromptEncoder encoder = prompt_encoder(call);
   const ModelSpec& spec = model.loaded.model.spec();
+  if (spec.encoder) throw ApiError(400, "the model writes texts and makes no vectors", "model");
   const TextVectorSpec vectors = spec.text_vectors.value_or(TextVectorSpec{});
   std::size_t most_tokens = model.scheduler.context_length();
   if (vectors.most_tokens > 0) most_tokens = std::min(most_tokens, vectors.most_tokens);

@@ -100,6 +100,8 @@ TEST_CASE("probabilities of the tokens that are left can sum to 1") {
 TEST_CASE("a search in which no token is left fails") {
   const std::vector<Logits> same(4, probabilities({0.05, 0.1, 0.25, 0.6}));
   CHECK_THROWS_AS(find_texts({.beams = 1, .forbidden_sequences = {{0}, {1}, {2}, {3}}}, same, 2), NoTokenError);
+  CHECK_THROWS_AS(find_texts({.beams = 1, .forbidden_sequences = {{0}, {1}, {2}, {3}}, .renormalize = true}, same, 2),
+                  NoTokenError);
   const std::vector<Logits> broken(4, Logits{0, NAN, 0, 0});
   CHECK_THROWS(find_texts({.beams = 2}, broken, 2));
 }

@@ -2,12 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ballast/generate.h"
@@ -201,6 +203,39 @@ TEST_CASE("options that no search can have are refused") {
   CHECK(error_message([&] { model.logits(Ids{3, 4}); }) == Contains("source text"));
 }
 
+TEST_CASE("neither a draft model nor its target has an encoder") {
+  const Model translator(golden_translator("t5"));
+  const Model decoder(test::golden_model("llama"));
+  CHECK(error_message([&] { Generator(decoder, translator); }) == Contains("of which none is drafted"));
+  CHECK(error_message([&] { Generator(translator, decoder); }) == Contains("of which none is drafted"));
+}
+
+TEST_CASE("the start token of generation_config.json counts, and its forbidden words hold for generators, too") {
+  constexpr int kEnd = 1;  // T5's
+  const TemporaryDirectory directory;
+  test::read_model(golden_translator("t5")).write(directory / "model");
+  const auto tokens_with = [&](const nlohmann::json& fields) {
+    std::ofstream(directory / "model" / "generation_config.json") << fields.dump();
+    const Model model(directory / "model");
+    Generator generator(model);
+    Ids tokens;
+    for (const GeneratedToken& token :
+         generator.generate(Ids{4, 9, kEnd}, {.max_tokens = 4, .ignore_eos = true}).tokens) {
+      tokens.push_back(token.id);
+    }
+    return std::pair(model.spec().encoder->start_token, tokens);
+  };
+  const auto [start, tokens] = tokens_with({{"decoder_start_token_id", 7}});
+  CHECK(start == 7);
+  const auto word = std::ranges::find_if(tokens, [](int token) { return token != kEnd; });
+  REQUIRE(word != tokens.end());
+  const nlohmann::json words = nlohmann::json::array({nlohmann::json::array({*word})});
+  const auto [same_start, others] =
+      tokens_with({{"decoder_start_token_id", 7}, {"bad_words_ids", words}, {"eos_token_id", kEnd}});
+  CHECK(same_start == 7);
+  CHECK(std::ranges::find(others, *word) == others.end());
+}
+
 TEST_CASE("a model's recommended options are read") {
   const TemporaryDirectory directory;
   const auto options_of = [&](const nlohmann::json& fields) {
@@ -231,6 +266,7 @@ TEST_CASE("a model's recommended options are read") {
   CHECK(options.forbidden_sequences == std::vector<Ids>{{1}, {3, 4}});
   CHECK(options.renormalize);
   CHECK(options_of({{"early_stopping", "never"}}).early_stop == TranslateOptions::EarlyStop::kNever);
+  CHECK(error_message([&] { options_of({{"forced_bos_token_id", 33}}); }) == Contains("33 is not in the vocabulary"));
   CHECK(error_message([&] { options_of({{"early_stopping", "soon"}}); }) == Contains("early_stopping"));
   CHECK(error_message([&] { options_of({{"num_beams", 0}}); }) == Contains("num_beams"));
   CHECK(error_message([&] { options_of({{"bad_words_ids", {nlohmann::json::array()}}}); }) ==

@@ -98,6 +98,45 @@ TEST_CASE("verify accepts the logits of decoders after an encoder") {
   }
 }
 
+TEST_CASE("decoders after an encoder keep their logits with a head of their own") {
+  const TemporaryDirectory directory;
+  for (const std::string& name : test::translator_names()) {
+    CAPTURE(name);
+    test::TinyModel model = test::read_model(test::golden_translator(name));
+    model.config.erase("scale_decoder_outputs");  // older checkpoints of T5 lack it
+    Recipe recipe = test::fixed_recipe("f32");
+    recipe.untie_head = true;
+    convert(model.write(directory / name), directory / (name + "-untied"), {.recipe = recipe});
+    CHECK(
+        verify(directory / (name + "-untied"), test::golden_translator(name) / "expected.safetensors").relative_error <=
+        1e-5);
+  }
+}
+
+TEST_CASE("formats of a decoder and its encoder are chosen for a size") {
+  const TemporaryDirectory directory;
+  const std::filesystem::path golden = test::golden_translator("t5");
+  ConvertOptions options;
+  options.recipe = recipe_for_scheme("w4a8");  // at its natural size
+  options.calibration.samples = 4;
+  options.calibration.length = 16;
+  const ConvertReport report = convert(golden, directory / "sized", options);
+  CHECK(report.divergence);
+  CHECK(verify(directory / "sized", golden / "expected.safetensors", 10).kl_mean < 0.5);
+}
+
+TEST_CASE("models with an encoder are not written for other programs") {
+  const TemporaryDirectory directory;
+  for (const OutputFormat format : {OutputFormat::kGguf, OutputFormat::kGptq, OutputFormat::kAwq, OutputFormat::kMlx,
+                                    OutputFormat::kCompressedTensors}) {
+    ConvertOptions options;
+    options.recipe = recipe_for_scheme("w4a16");
+    options.output_format = format;
+    const auto refused = [&] { convert(test::golden_translator("bart"), directory / "other", options); };
+    CHECK(error_message(refused) == Contains("can be written yet"));
+  }
+}
+
 TEST_CASE("verify refuses source texts that are not those of the decoder's texts") {
   const TemporaryDirectory directory;
   const std::filesystem::path golden = test::golden_translator("bart");

@@ -184,6 +184,8 @@ TEST_CASE("configurations of halves that do not fit are refused") {
   CHECK(refusal("marian", "d_model", 17) == Contains("d_model"));
   CHECK(refusal("t5", "feed_forward_proj", "gated-tanh") == Contains("'gated-tanh' is not supported"));
   CHECK(refusal("t5", "relative_attention_num_buckets", 10) == Contains("must be a multiple of 4"));
+  CHECK(refusal("t5", "relative_attention_max_distance", 100'000) == Contains("must be at most 65536"));
+  CHECK(refusal("t5", "decoder_start_token_id", 33) == Contains("33 is not in the vocabulary of 33"));
   CHECK(refusal("t5", "num_decoder_layers", 3) == Contains("decoder.block.2"));
   CHECK(refusal("mbart", "decoder_layers", 2) == Contains("model.decoder.layers.1"));
 }

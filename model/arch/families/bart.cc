@@ -12,7 +12,7 @@ namespace ballast::model {
 namespace bart {
 namespace {
 
-constexpr std::array<TensorNames, 20> kNames{{
+constexpr std::array<TensorNames, 21> kNames{{
     {Role::kEmbedding, "model.shared", ""},
     {Role::kEmbedding, "model.decoder.embed_tokens", ""},
     {Role::kEmbedding, "model.encoder.embed_tokens", ""},
@@ -24,6 +24,7 @@ constexpr std::array<TensorNames, 20> kNames{{
     {Role::kFinalNorm, "model.decoder.layer_norm", ""},
     {Role::kHead, "lm_head", ""},
     {Role::kHeadBias, "final_logits_bias", ""},
+    {Role::kHeadBias, "lm_head.bias", ""},  // that a fold has made
     {Role::kAttentionNorm, "model.encoder.layers.{}.self_attn_layer_norm", ""},
     {Role::kQuery, "model.encoder.layers.{}.self_attn.q_proj", ""},
     {Role::kKey, "model.encoder.layers.{}.self_attn.k_proj", ""},

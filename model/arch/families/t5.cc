@@ -108,6 +108,10 @@ ModelSpec describe_as(const files::JsonReader& config, std::string_view name, st
     config.fail("relative_attention_num_buckets",
                 "must be a multiple of 4 and less than twice relative_attention_max_distance");
   }
+  constexpr std::size_t kMostReach = 65536;
+  if (bias.reach > kMostReach) {
+    config.fail("relative_attention_max_distance", "must be at most " + std::to_string(kMostReach));
+  }
   HalfConfig decoder = half;
   if (config.has("num_decoder_layers")) decoder.blocks = read_layer_count(config, "num_decoder_layers");
   decoder.attention.relative_bias->backwards = true;

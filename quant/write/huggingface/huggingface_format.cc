@@ -32,10 +32,10 @@ DType float_type_of(const model::ModelSource& source, const std::string& embeddi
 /// more.
 void check_family(const model::ModelSource& source, const std::string& embedding, const std::string& layout) {
   const model::Architecture& architecture = source.architecture();
-  const bool plain = architecture.fused.empty() && !architecture.transposed_linears &&
-                     architecture.stored_factors == nullptr && architecture.stored_vectors == nullptr &&
-                     !architecture.huggingface_interleaves_rope && source.spec().norm.gain &&
-                     source.spec().norm.gain_offset == 0 && source.spec().causal && source.spec().has_head;
+  const bool plain =
+      architecture.fused.empty() && !architecture.transposed_linears && architecture.stored_factors == nullptr &&
+      architecture.stored_vectors == nullptr && !architecture.huggingface_interleaves_rope && source.spec().norm.gain &&
+      source.spec().norm.gain_offset == 0 && source.spec().causal && source.spec().has_head && !source.spec().encoder;
   const bool latent = std::ranges::any_of(source.spec().layers, [](const auto& layer) { return layer.latent(); });
   // The files would have a tensor for each head, and ballast has one for all.
   const bool head_norms = std::ranges::any_of(source.spec().layers, [](const LayerSpec& layer) {
@@ -47,7 +47,7 @@ void check_family(const model::ModelSource& source, const std::string& embedding
   if (!plain || latent || head_norms || source.spec().has_experts()) {
     throw Error(context, "is a model of the family " + source.spec().architecture + ", of which no " + layout +
                              " checkpoint can be written yet: its class has matrices that are fused, transposed or of "
-                             "experts, interleaves what rotates, or has norms of another kind");
+                             "experts, interleaves what rotates, has an encoder, or norms of another kind");
   }
   if (source.checkpoint().kind() == files::Checkpoint::Kind::kGguf || !source.checkpoint().contains(embedding)) {
     throw Error(context, "has other names of tensors than its family's class: convert from the Hugging Face directory");
