@@ -211,7 +211,7 @@ TEST_CASE("neither a draft model nor its target has an encoder") {
 }
 
 TEST_CASE("the start token of generation_config.json counts, and its forbidden words hold for generators, too") {
-  constexpr int kEnd = 1;  // T5's
+  constexpr int kTextEnd = 1;  // T5's
   const TemporaryDirectory directory;
   test::read_model(golden_translator("t5")).write(directory / "model");
   const auto tokens_with = [&](const nlohmann::json& fields) {
@@ -220,18 +220,18 @@ TEST_CASE("the start token of generation_config.json counts, and its forbidden w
     Generator generator(model);
     Ids tokens;
     for (const GeneratedToken& token :
-         generator.generate(Ids{4, 9, kEnd}, {.max_tokens = 4, .ignore_eos = true}).tokens) {
+         generator.generate(Ids{4, 9, kTextEnd}, {.max_tokens = 4, .min_tokens = 4}).tokens) {
       tokens.push_back(token.id);
     }
     return std::pair(model.spec().encoder->start_token, tokens);
   };
   const auto [start, tokens] = tokens_with({{"decoder_start_token_id", 7}});
   CHECK(start == 7);
-  const auto word = std::ranges::find_if(tokens, [](int token) { return token != kEnd; });
+  const auto word = std::ranges::find_if(tokens, [](int token) { return token != kTextEnd; });
   REQUIRE(word != tokens.end());
   const nlohmann::json words = nlohmann::json::array({nlohmann::json::array({*word})});
   const auto [same_start, others] =
-      tokens_with({{"decoder_start_token_id", 7}, {"bad_words_ids", words}, {"eos_token_id", kEnd}});
+      tokens_with({{"decoder_start_token_id", 7}, {"bad_words_ids", words}, {"eos_token_id", kTextEnd}});
   CHECK(same_start == 7);
   CHECK(std::ranges::find(others, *word) == others.end());
 }

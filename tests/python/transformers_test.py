@@ -68,7 +68,7 @@ class Transformers(WithModel):
         self.assertTrue((self.place / "out" / "config.json").exists())
 
     def test_a_tokenizer_with_a_path_is_refused(self):
-        with self.assertRaisesRegex(TypeError, "only beside a model object"):
+        with self.assertRaisesRegex(TypeError, "only for a model object"):
             ballast.convert(self.model, self.place / "out", tokenizer=object())
 
 
