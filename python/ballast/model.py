@@ -387,7 +387,8 @@ class Model:
                   source_language: str = "", target_language: str = "", length_penalty: float | None = None,
                   early_stop: Literal["no", "yes", "never"] | None = None, no_repeat_ngram: int | None = None,
                   repetition_penalty: float | None = None, min_tokens: int | None = None,
-                  max_tokens: int | None = None, first_tokens: Sequence[int] | None = None, hypotheses: int = 1,
+                  max_tokens: int | None = None, first_tokens: Sequence[int] | None = None,
+                  forbidden_sequences: Sequence[Sequence[int]] | None = None, hypotheses: int = 1,
                   texts_at_once: int | None = None, kv: str | None = None,
                   progress: Progress = False) -> WrittenText | list[WrittenText]:
         """Writes a text from each source text, with an encoder and a decoder; of a single str, one text. Lists of ids
@@ -404,6 +405,8 @@ class Model:
             options.early_stop = named(_ballast.EarlyStop, "early_stop", early_stop)
         if first_tokens is not None:
             options.first_tokens = list(first_tokens)
+        if forbidden_sequences is not None:
+            options.forbidden_sequences = [list(sequence) for sequence in forbidden_sequences]
         if kv is not None:
             options.cache_type = named(_ballast.CacheType, "kv", kv)
         several = [texts] if isinstance(texts, str) else list(texts)

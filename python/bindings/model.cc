@@ -191,6 +191,7 @@ void bind_translate_options(nb::module_& module) {
       .def_rw("max_tokens", &TranslateOptions::max_tokens)
       .def_rw("hypotheses", &TranslateOptions::hypotheses)
       .def_rw("first_tokens", &TranslateOptions::first_tokens)
+      .def_rw("forbidden_sequences", &TranslateOptions::forbidden_sequences)
       .def_rw("last_token", &TranslateOptions::last_token, nb::arg().none())
       .def_rw("texts_at_once", &TranslateOptions::texts_at_once)
       .def_rw("cache_type", &TranslateOptions::cache_type);
