@@ -170,8 +170,8 @@ int run_translate(const TranslateFlags& flags) {
   }
   if (!flags.job.quiet) {
     print_message(std::to_string(lines.size()) + " texts, " + std::to_string(totals.tokens) + " tokens in " +
-                  format_figure(totals.seconds) + " s, " +
-                  format_figure(static_cast<double>(totals.tokens) / totals.seconds) + " tokens/s\n");
+                  format_duration(totals.seconds) + ", " +
+                  format_fixed(static_cast<double>(totals.tokens) / totals.seconds, 1) + " tokens/s\n");
   }
   return kExitDone;
 }
