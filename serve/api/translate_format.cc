@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kMostTokens = 1 << 20;
+constexpr std::int64_t kMostCount = 1 << 20;
 constexpr std::int64_t kMostBeams = 32;
 
 std::vector<std::string> read_source_texts(const files::JsonReader& value) {
@@ -60,9 +60,9 @@ TranslateRequest read_translate(const RequestFields& fields, const TranslateOpti
   if (options.hypotheses > options.beams) {
     throw ApiError(400, files::concat("hypotheses: at most as many as beams, ", options.beams), "hypotheses");
   }
-  read_count(fields, "no_repeat_ngram_size", 0, kMostTokens, options.no_repeat_ngram);
-  read_count(fields, "min_tokens", 0, kMostTokens, options.min_tokens);
-  read_count(fields, "max_tokens", 1, kMostTokens, options.max_tokens);
+  read_count(fields, "no_repeat_ngram_size", 0, kMostCount, options.no_repeat_ngram);
+  read_count(fields, "min_tokens", 0, kMostCount, options.min_tokens);
+  read_count(fields, "max_tokens", 1, kMostCount, options.max_tokens);
   constexpr double kMostPower = 100;
   options.length_penalty = fields.number("length_penalty", -kMostPower, kMostPower).value_or(options.length_penalty);
   options.repetition_penalty = fields.number("repetition_penalty", 0.01, 100).value_or(options.repetition_penalty);
