@@ -82,13 +82,23 @@ void BeamSearch::forbid_sequences(const Beam& beam) {
   }
 }
 
+/// Returns whether the options change any log-probability of the tokens after a beam with `tokens` of them.
+bool BeamSearch::changes_scores(std::size_t tokens) const {
+  return options_->repetition_penalty != 1 || options_->no_repeat_ngram > 0 || !options_->forbidden_sequences.empty() ||
+         tokens < options_->min_tokens || tokens < options_->first_tokens.size() ||
+         (options_->last_token && tokens + 1 == most_tokens_);
+}
+
 /// Computes the log-probabilities of the tokens after a beam, changed by the options.
-void BeamSearch::write_scores(const Beam& beam, std::span<const float> logits) {
+void BeamSearch::score_tokens(const Beam& beam, std::span<const float> logits) {
   require_finite(logits);
   const auto sum = static_cast<float>(kernels::log_sum_exp(logits.data(), logits.size()));
+  const std::size_t tokens = beam.tokens.size();
+  next_ = {.scores = logits, .sum = sum};
+  if (!changes_scores(tokens)) return;
   scores_.resize(logits.size());
   for (std::size_t i = 0; i < logits.size(); ++i) scores_[i] = logits[i] - sum;
-  const std::size_t tokens = beam.tokens.size();
+  next_ = {.scores = scores_, .sum = 0};
   if (options_->repetition_penalty != 1) penalize_repetition(beam);
   if (options_->no_repeat_ngram > 0) forbid_repeated_sequences(beam);
   if (!options_->forbidden_sequences.empty()) forbid_sequences(beam);
@@ -102,17 +112,27 @@ void BeamSearch::write_scores(const Beam& beam, std::span<const float> logits) {
   for (float& score : scores_) score -= rest;
 }
 
-/// Adds the best tokens after a beam, of which write_scores() has computed the scores.
+/// Adds the best tokens after a beam, of which score_tokens() has computed the scores.
 void BeamSearch::add_candidates(std::size_t beam) {
+  constexpr std::size_t kBlock = 512;
   const float before = beams_[beam].score;
+  const auto score_of = [&](std::size_t token) { return before + (next_.scores[token] - next_.sum); };
+  const auto is_full = [&] { return candidates_.size() == candidates_at_once_; };
+  const auto is_candidate = [&](float score) {
+    return score != kExcluded && (!is_full() || score > candidates_.back().score);
+  };
   const auto better = [](const Candidate& a, const Candidate& b) { return a.score > b.score; };
-  for (std::size_t token = 0; token < scores_.size(); ++token) {
-    const float score = before + scores_[token];
-    const bool full = candidates_.size() == candidates_at_once_;
-    if (score == kExcluded || (full && score <= candidates_.back().score)) continue;
-    const Candidate candidate = {.score = score, .beam = beam, .token = static_cast<int>(token)};
-    if (full) candidates_.pop_back();
-    candidates_.insert(std::ranges::upper_bound(candidates_, candidate, better), candidate);
+  for (std::size_t begin = 0; begin < next_.scores.size(); begin += kBlock) {
+    const std::size_t end = std::min(begin + kBlock, next_.scores.size());
+    const std::size_t best = begin + kernels::argmax(next_.scores.data() + begin, end - begin);
+    if (!is_candidate(score_of(best))) continue;  // nor is any other of the block
+    for (std::size_t token = begin; token < end; ++token) {
+      const float score = score_of(token);
+      if (!is_candidate(score)) continue;
+      const Candidate candidate = {.score = score, .beam = beam, .token = static_cast<int>(token)};
+      if (is_full()) candidates_.pop_back();
+      candidates_.insert(std::ranges::upper_bound(candidates_, candidate, better), candidate);
+    }
   }
 }
 
@@ -180,7 +200,7 @@ void BeamSearch::choose_beams() {
 void BeamSearch::advance(std::span<const std::span<const float>> logits) {
   candidates_.clear();
   for (std::size_t beam = 0; beam < beams_.size(); ++beam) {
-    write_scores(beams_[beam], logits[beam]);
+    score_tokens(beams_[beam], logits[beam]);
     add_candidates(beam);
   }
   if (candidates_.empty()) {

@@ -45,10 +45,17 @@ class BeamSearch {
     int token = 0;
   };
 
+  /// The log-probabilities of the tokens after a beam: scores less `sum`.
+  struct Continuations {
+    std::span<const float> scores{};
+    float sum = 0;
+  };
+
+  bool changes_scores(std::size_t tokens) const;
   bool is_end(int token) const;
   std::size_t length() const { return beams_.front().tokens.size(); }
   void forbid(int token);
-  void write_scores(const Beam& beam, std::span<const float> logits);
+  void score_tokens(const Beam& beam, std::span<const float> logits);
   void force(int token);
   void penalize_repetition(const Beam& beam);
   void forbid_repeated_sequences(const Beam& beam);
@@ -67,7 +74,8 @@ class BeamSearch {
   std::size_t candidates_at_once_;
   std::vector<Beam> beams_;
   std::vector<WrittenText> complete_;  ///< the best first, at most as many as beams
-  std::vector<float> scores_;          ///< of the tokens after one beam
+  std::vector<float> scores_;          ///< of the tokens after one beam, where options change any
+  Continuations next_;                 ///< of the beam of the last score_tokens()
   std::vector<Candidate> candidates_;  ///< the best first
   bool ended_ = false;
 };

@@ -68,6 +68,13 @@ class Sequence {
   /// the same address.
   void replace(const model::TokenSpan& tokens);
 
+  /// Replaces the tokens and the state by those of another, which shares its pages, and keeps the memory for logits.
+  /// Precondition: the other's tokens have no rows, and have all run.
+  void continue_from(const Sequence& other) {
+    state_ = other.state_;
+    ids_ = other.ids_;
+  }
+
   /// Adds tokens that cut_back() may remove after the next step.
   void append_draft(std::span<const int> draft);
 

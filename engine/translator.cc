@@ -122,15 +122,22 @@ class Translator {
     if (text.search.ended()) return;
     std::vector<std::size_t> children(text.beams.size());
     for (const BeamSearch::Beam& beam : text.search.beams()) ++children[beam.parent];
+    std::vector<Sequence> given_up;  // their memory serves others
+    for (std::size_t i = 0; i < children.size(); ++i) {
+      if (children[i] == 0) given_up.push_back(std::move(text.beams[i]));
+    }
+    const auto copy = [&](const Sequence& parent) {
+      if (given_up.empty()) return Sequence(parent.state(), parent.ids());
+      Sequence child = std::move(given_up.back());
+      given_up.pop_back();
+      child.continue_from(parent);
+      return child;
+    };
     std::vector<Sequence> next;
     for (const BeamSearch::Beam& beam : text.search.beams()) {
       Sequence& parent = text.beams[beam.parent];
-      // The last child takes the parent's own pages; the others share them.
-      if (--children[beam.parent] > 0) {
-        next.emplace_back(parent.state(), parent.ids());
-      } else {
-        next.push_back(std::move(parent));
-      }
+      // The last child takes the parent itself.
+      next.push_back(--children[beam.parent] > 0 ? copy(parent) : std::move(parent));
       next.back().append(beam.tokens.back());
     }
     text.beams = std::move(next);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 
 #include "kernels/parallel.h"
 #include "kernels/scratch.h"
@@ -123,6 +124,22 @@ void store_rows(const float* src, std::size_t src_stride, std::size_t count, con
       }
     }
   });
+}
+
+void copy_slots(const std::byte* src, std::size_t count, const PageLayout& layout, std::byte* dst) {
+  if (layout.heads() == 0) return;
+  const bool int8 = layout.type() == CacheType::kInt8;
+  const std::size_t slots = int8 ? (count + kPanelTokens - 1) / kPanelTokens * kPanelTokens : count;
+  const auto copy = [&](std::size_t at, std::size_t bytes) { std::memcpy(dst + at, src + at, bytes); };
+  for (std::size_t head = 0; head < layout.heads(); ++head) {
+    for (const RowKind kind : {RowKind::kKeys, RowKind::kValues}) {
+      if (kind == RowKind::kKeys || !layout.values_in_keys()) {
+        copy(layout.rows_at(kind, head), slots * layout.row_bytes(kind));
+      }
+      if (int8) copy(layout.scales_at(kind, head), slots * sizeof(float));
+    }
+  }
+  if (int8) copy(layout.fp16_numbers_at(), kPageTokens);
 }
 
 }  // namespace ballast::kernels

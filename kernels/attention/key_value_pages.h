@@ -171,6 +171,9 @@ struct KeyValueView {
 void store_rows(const float* src, std::size_t src_stride, std::size_t count, const PageLayout& layout, RowKind kind,
                 std::span<std::byte* const> pages, std::size_t first_slot);
 
+/// Copies the first `count` slots of a page, and maybe others.
+void copy_slots(const std::byte* src, std::size_t count, const PageLayout& layout, std::byte* dst);
+
 }  // namespace ballast::kernels
 
 #endif  // BALLAST_KERNELS_ATTENTION_KEY_VALUE_PAGES_H_

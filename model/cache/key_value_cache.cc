@@ -124,7 +124,9 @@ void KeyValueCache::store(LayerPages& pages, RowKind kind, const float* src, std
     const std::size_t slot = (length_ + stored) % kPageTokens;
     const std::size_t part = std::min(count - stored, kPagesAtOnce * kPageTokens - slot);
     for (std::size_t i = 0; i < pages_for(slot + part); ++i) {
-      targets[i] = pages.own_page(order_.page_of(length_ + stored + i * kPageTokens));
+      // In a ring, later slots have tokens that are still visible.
+      const std::size_t used = rolling() ? kPageTokens : i == 0 ? slot : 0;
+      targets[i] = pages.own_page(order_.page_of(length_ + stored + i * kPageTokens), used);
     }
     kernels::store_rows(src + stored * stride, stride, part, pages.layout(), kind, targets, slot);
     stored += part;

@@ -27,7 +27,7 @@ void LayerPages::make_place(std::size_t index) {
   pages_.resize(index + 1);
 }
 
-std::byte* LayerPages::own_page(std::size_t index) {
+std::byte* LayerPages::own_page(std::size_t index, std::size_t used) {
   make_place(index);
   PageRef& data = pages_[index].data;
   if (!data) {
@@ -37,7 +37,7 @@ std::byte* LayerPages::own_page(std::size_t index) {
     }
   } else if (data.shared()) {
     PageRef copy = pool_->take(layout_.bytes());
-    std::memcpy(copy.data(), data.data(), layout_.bytes());
+    kernels::copy_slots(data.data(), used, layout_, copy.data());
     data = std::move(copy);
   }
   view_[index].data = data.data();

@@ -30,8 +30,9 @@ class LayerPages {
   const kernels::PageLayout& layout() const { return layout_; }
   std::size_t bytes() const;  ///< of the layer's pages, shared or not
 
-  /// Returns page `index` for writing, allocated and not shared. Throws std::bad_alloc.
-  std::byte* own_page(std::size_t index);
+  /// Returns page `index` for writing, allocated and not shared; of its slots the first `used` keep their contents.
+  /// Throws std::bad_alloc.
+  std::byte* own_page(std::size_t index, std::size_t used);
 
   // INT8: set what a slot of an own page reads. The first selects the codes, the second stores an F16 row: keys [heads
   // * key_size] and values [heads * value_size], unless keys contain them.

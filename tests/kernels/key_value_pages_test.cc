@@ -153,5 +153,45 @@ TEST_CASE(
   }
 }
 
+/// Returns the bytes of a slot, all heads.
+std::vector<std::byte> slot_of(const std::vector<std::byte>& page, const PageLayout& layout, std::size_t slot) {
+  std::vector<std::byte> bytes;
+  const auto add = [&](std::size_t at, std::size_t count) {
+    bytes.insert(bytes.end(), page.begin() + at, page.begin() + at + count);
+  };
+  for (std::size_t head = 0; head < layout.heads(); ++head) {
+    for (const RowKind kind : {RowKind::kKeys, RowKind::kValues}) {
+      const bool has_rows = kind == RowKind::kKeys || !layout.values_in_keys();
+      const std::size_t row = has_rows ? layout.row_bytes(kind) : 0;
+      if (layout.type() != CacheType::kInt8) {
+        add(layout.rows_at(kind, head) + slot * row, row);
+        continue;
+      }
+      for (std::size_t c = 0; c < row; ++c) add(layout.rows_at(kind, head) + code_index(kind, row, slot, c), 1);
+      add(layout.scales_at(kind, head) + slot * sizeof(float), sizeof(float));
+    }
+  }
+  if (layout.type() == CacheType::kInt8) add(layout.fp16_numbers_at() + slot, 1);
+  return bytes;
+}
+
+TEST_CASE("a copy of a page has the first slots") {
+  const std::size_t key_size = 9, value_size = 5;
+  for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kInt8}) {
+    for (const bool values_in_keys : {false, true}) {
+      const PageLayout layout(type, kHeads, key_size, value_size, values_in_keys);
+      Pages source(layout, 1, std::byte{});
+      for (std::size_t i = 0; i < layout.bytes(); ++i) source.bytes[0][i] = static_cast<std::byte>(i * 7919 >> 5);
+      for (const std::size_t count : {0, 1, 3, 63, 64, 65, 127, 128}) {
+        const Pages copy(layout, 1, std::byte{99});
+        copy_slots(source.addresses[0], count, layout, copy.addresses[0]);
+        for (std::size_t slot = 0; slot < count; ++slot) {
+          REQUIRE(slot_of(copy.bytes[0], layout, slot) == slot_of(source.bytes[0], layout, slot));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ballast::kernels
