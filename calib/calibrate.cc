@@ -220,7 +220,7 @@ class Calibration {
   }
 
   void measure_head() {
-    calib::HeadObserver observer(*outer_, hidden_size(), options_.length, massive_rows_, runner_.scratch());
+    calib::HeadObserver observer(*outer_, source_.spec(), options_.length, massive_rows_, runner_.scratch());
     runner_.observe_stream(sharing_, {&observer});
     for (LinearInputStatistics& input : observer.finish(ranks_)) statistics_.inputs.push_back(std::move(input));
   }

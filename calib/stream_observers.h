@@ -43,21 +43,22 @@ class EmbeddingObserver : public samples::Observer {
 class HeadObserver : public samples::Observer {
  public:
   /// `massive` is the same as in EmbeddingObserver. `scratch` is a buffer. All references must outlive this object.
-  HeadObserver(const model::EmbeddingAndHead& outer, std::size_t hidden_size, std::size_t length,
+  HeadObserver(const model::EmbeddingAndHead& outer, const ModelSpec& spec, std::size_t length,
                std::span<const std::uint8_t> massive, model::BlockActivations& scratch)
       : outer_(outer),
-        hidden_size_(hidden_size),
+        hidden_size_(spec.hidden_size),
+        inputs_(spec.embedding_channels()),
         length_(length),
         massive_(massive),
         scratch_(scratch),
-        head_(hidden_size),
-        transform_(hidden_size) {}
+        head_(inputs_),
+        transform_(hidden_size_) {}
 
   void add(const samples::ObservedBatch& batch) override {
     const RowFlags massive = massive_.subspan(batch.first * length_, batch.count * length_);
-    prepared_.resize(batch.hidden.size());
+    prepared_.resize(massive.size() * inputs_);
     outer_.preparation().prepare(batch.hidden.data(), massive.size(), prepared_.data(), scratch_.quantized);
-    head_.add(prepared_.data(), hidden_size_, massive);
+    head_.add(prepared_.data(), inputs_, massive);
     if (outer_.preparation().transform()) transform_.add(batch.hidden.data(), hidden_size_, massive);
   }
   void end_shard(std::size_t shard) override {
@@ -78,6 +79,7 @@ class HeadObserver : public samples::Observer {
  private:
   const model::EmbeddingAndHead& outer_;
   std::size_t hidden_size_;
+  std::size_t inputs_;  ///< of the head
   std::size_t length_;
   std::span<const std::uint8_t> massive_;
   model::BlockActivations& scratch_;

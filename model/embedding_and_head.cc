@@ -14,25 +14,27 @@ namespace ballast::model {
 
 Embedding::Embedding(const ModelSpec& spec, const BlockParts& parts)
     : hidden_size_(spec.hidden_size),
+      channels_(spec.embedding_channels()),
       token_types_(spec.token_types),
       first_position_(spec.first_position),
       scale_(static_cast<float>(spec.embedding_scale)),
       table_(parts.linear({Role::kEmbedding})) {
   if (spec.sinusoids) {
     constexpr double kSlowest = 10000;  // positions in which the last pair turns by one
-    for (std::size_t i = 0; i < spec.hidden_size / 2; ++i) {
+    for (std::size_t i = 0; i < channels_ / 2; ++i) {
       sinusoids_.push_back(std::pow(kSlowest, -static_cast<double>(i) / static_cast<double>(spec.sinusoids->steps)));
     }
   }
   if (spec.learned_positions) own_.positions = parts.linear({Role::kPositionEmbedding});
   if (spec.token_types > 0) {
-    token_type_rows_.resize(spec.token_types * spec.hidden_size);
+    token_type_rows_.resize(spec.token_types * channels_);
     const Linear table = parts.linear({Role::kTokenTypeEmbedding});
     for (std::size_t type = 0; type < spec.token_types; ++type) {
-      decode_row(table, type, token_type_rows_.data() + type * spec.hidden_size);
+      decode_row(table, type, token_type_rows_.data() + type * channels_);
     }
   }
   if (spec.embedding_norm) own_.norm = parts.norm(Role::kEmbeddingNorm);
+  if (spec.embedding_size > 0) projection_ = parts.linear({Role::kEmbeddingProjection});
   if (spec.encoder && spec.learned_positions) {
     of_source_.positions = parts.linear({Role::kEncoderPositionEmbedding});
   }
@@ -73,12 +75,12 @@ void Embedding::embed(const TokenSpan& tokens, std::size_t position, float* hidd
 
 void Embedding::scaled_row(const TokenInput& token, float* dst) const {
   if (token.row != nullptr) {
-    std::copy_n(token.row, hidden_size_, dst);
+    std::copy_n(token.row, channels_, dst);
     return;
   }
   decode_row(table_, static_cast<std::size_t>(token.id), dst);
   if (scale_ == 1) return;
-  for (std::size_t c = 0; c < hidden_size_; ++c) dst[c] *= scale_;
+  for (std::size_t c = 0; c < channels_; ++c) dst[c] *= scale_;
 }
 
 void Embedding::add_sinusoids(std::size_t position, float* row) const {
@@ -91,14 +93,24 @@ void Embedding::add_sinusoids(std::size_t position, float* row) const {
 }
 
 void Embedding::embed(std::span<const PlacedToken> tokens, float* hidden, Text text) const {
+  if (!projection_) return embed_rows(tokens, hidden, text);
+  std::vector<float> rows(tokens.size() * channels_);
+  embed_rows(tokens, rows.data(), text);
+  const LinearOutput output[] = {{&*projection_, hidden, hidden_size_}};
+  kernels::QuantizedActivations scratch;
+  apply(output, LinearRows(rows.data(), channels_), StepRows::outside(tokens.size()), scratch);
+}
+
+/// Writes rows [tokens.size()][channels_] before their projection.
+void Embedding::embed_rows(std::span<const PlacedToken> tokens, float* rows, Text text) const {
   const auto& [positions, norm] = text == Text::kSource ? of_source_ : own_;
-  const std::size_t size = hidden_size_;
+  const std::size_t size = channels_;
   constexpr std::size_t kOperationsOfAnAngle = 32;
   const std::size_t operations = sinusoids_.empty() ? 1 : kOperationsOfAnAngle;
   const std::size_t threads = kernels::threads_for(tokens.size() * size * operations);
   const kernels::ThreadScratch scratch(threads, positions ? size : 0);
   kernels::parallel_tasks(tokens.size(), threads, [&](std::size_t i, std::size_t thread) {
-    float* row = hidden + i * size;
+    float* row = rows + i * size;
     scaled_row(tokens[i].input, row);
     if (positions) {
       float* position_row = scratch.of(thread);
@@ -111,7 +123,7 @@ void Embedding::embed(std::span<const PlacedToken> tokens, float* hidden, Text t
       for (std::size_t c = 0; c < size; ++c) row[c] += type_row[c];
     }
   });
-  if (!norm.gain.empty()) norm.apply(hidden, tokens.size(), hidden);
+  if (!norm.gain.empty()) norm.apply(rows, tokens.size(), rows);
 }
 
 void Embedding::add_token_inputs(const TokenSpan& tokens, const float* embedded, kernels::QuantizedActivations& scratch,
@@ -154,7 +166,7 @@ bool Embedding::lies_in_file() const {
 }
 
 HeadPreparation::HeadPreparation(const ModelSpec& spec, const BlockParts& parts)
-    : hidden_size_(spec.hidden_size), normalizes_(spec.has_final_norm()) {
+    : hidden_size_(spec.hidden_size), head_inputs_(spec.embedding_channels()), normalizes_(spec.has_final_norm()) {
   if (normalizes_) final_norm_ = parts.norm(Role::kFinalNorm);
   if (!spec.head_transform) return;
   transform_ = parts.linear({Role::kHeadTransform});
@@ -172,11 +184,13 @@ void HeadPreparation::normalize(const float* hidden, std::size_t m, float* dst) 
 
 void HeadPreparation::prepare(const float* hidden, std::size_t m, float* dst,
                               kernels::QuantizedActivations& scratch) const {
-  normalize(hidden, m, dst);
-  if (!transform_) return;
-  std::vector<float> transformed(m * hidden_size_);
-  const LinearOutput output[] = {{&*transform_, transformed.data(), hidden_size_}};
-  apply(output, LinearRows(dst, hidden_size_), StepRows::outside(m), scratch);
+  if (!transform_) return normalize(hidden, m, dst);
+  std::vector<float> normalized(normalizes_ ? m * hidden_size_ : 0);
+  if (normalizes_) final_norm_.apply(hidden, m, normalized.data());
+  std::vector<float> transformed(m * head_inputs_);
+  const LinearOutput output[] = {{&*transform_, transformed.data(), head_inputs_}};
+  const float* read = normalizes_ ? normalized.data() : hidden;
+  apply(output, LinearRows(read, hidden_size_), StepRows::outside(m), scratch);
   kernels::activate(activation_, transformed.data(), transformed.size());
   head_norm_.apply(transformed.data(), m, dst);
 }
@@ -190,7 +204,7 @@ EmbeddingAndHead::EmbeddingAndHead(const ModelSpec& spec, const BlockParts& part
 void EmbeddingAndHead::head(const float* prepared, std::size_t m, float* logits,
                             kernels::QuantizedActivations& scratch) const {
   const LinearOutput output[] = {{&head_linear(), logits, spec_.vocab_size}};
-  apply(output, LinearRows(prepared, spec_.hidden_size), StepRows::outside(m), scratch);
+  apply(output, LinearRows(prepared, spec_.embedding_channels()), StepRows::outside(m), scratch);
   if (spec_.logit_scale != 1.0 || spec_.logit_cap > 0) scale_and_cap(logits, m);
 }
 

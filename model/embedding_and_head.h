@@ -50,8 +50,8 @@ class Embedding {
   /// Embeds consecutive tokens, the first of which is at `position`. Throws what check() does.
   void embed(const TokenSpan& tokens, std::size_t position, float* hidden, Text text = Text::kOwn) const;
 
-  /// Writes a token's row [hidden_size] before positions, token types and the norm are applied: the row that it brings,
-  /// or the table's row of its id times the embedding's scale.
+  /// Writes a token's row [ModelSpec::embedding_channels()] before positions, token types and the norm are applied: the
+  /// row that it brings, or the table's row of its id times the embedding's scale.
   void scaled_row(const TokenInput& token, float* dst) const;
 
   /// Appends the inputs that the layers get of consecutive tokens, [tokens.size()][layers * TokenInputSpec::size], or
@@ -76,15 +76,18 @@ class Embedding {
   };
 
   void add_sinusoids(std::size_t position, float* row) const;
+  void embed_rows(std::span<const PlacedToken> tokens, float* rows, Text text) const;
 
   std::size_t hidden_size_;
+  std::size_t channels_;  ///< ModelSpec::embedding_channels()
   std::size_t token_types_;
   std::size_t first_position_;     ///< row of the table of positions
   std::vector<double> sinusoids_;  ///< the angle of each pair at position 1; empty: none
   float scale_;
   Linear table_;
   Additions own_, of_source_;
-  std::vector<float> token_type_rows_;  ///< [token_types_][hidden_size]
+  std::vector<float> token_type_rows_;  ///< [token_types_][channels_]
+  std::optional<Linear> projection_;
 
   /// The weights of a TokenInputSpec.
   struct TokenInputs {
@@ -103,13 +106,14 @@ class HeadPreparation {
   /// Writes hidden values [m][hidden_size] after the model's last norm, if it has one. dst may be `hidden`.
   void normalize(const float* hidden, std::size_t m, float* dst) const;
 
-  /// Writes the head's input, [m][hidden_size], which may be `hidden`.
+  /// Writes the head's input, [m][ModelSpec::embedding_channels()], which may be `hidden`.
   void prepare(const float* hidden, std::size_t m, float* dst, kernels::QuantizedActivations& scratch) const;
 
   const std::optional<Linear>& transform() const { return transform_; }  ///< reads the normalized values
 
  private:
   std::size_t hidden_size_;
+  std::size_t head_inputs_;
   bool normalizes_;
   Norm final_norm_;
   std::optional<Linear> transform_;

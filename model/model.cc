@@ -355,7 +355,8 @@ std::vector<float> Model::residual_stream(const TokenSpan& tokens, std::size_t b
 
 void Model::logits(const float* hidden, std::size_t m, float* logits, Workspace& workspace) const {
   std::vector<float>& prepared = workspace.prepared_;
-  if (prepared.size() < m * spec().hidden_size) prepared.resize(m * spec().hidden_size);
+  const std::size_t size = m * spec().embedding_channels();
+  if (prepared.size() < size) prepared.resize(size);
   kernels::with_team([&] {
     embedding_and_head_.preparation().prepare(hidden, m, prepared.data(), workspace.activations_.quantized);
     embedding_and_head_.head(prepared.data(), m, logits, workspace.activations_.quantized);

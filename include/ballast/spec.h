@@ -167,12 +167,13 @@ struct AttentionSpec {
   bool sink_logits = false;      ///< each head has an additional score in the softmax, whose weight has no value
   std::optional<RelativeBiasSpec> relative_bias{};
   std::optional<DisentangledSpec> disentangled{};
+  bool alibi = false;        ///< a scaled score loses its head's slope for each token of distance (arXiv:2108.12409)
   bool shares_keys = false;  ///< later layers read this layer's keys and values, too
   std::optional<std::size_t>
       keys_of{};  ///< the earlier layer whose keys and values it reads; it then has none of its own
 
   /// Returns whether positions of query and key add to their score, which keys in INT8 do not support.
-  bool biases_scores() const { return relative_bias || disentangled; }
+  bool biases_scores() const { return relative_bias || disentangled || alibi; }
 
   /// Returns the number of outputs of the output gate's projection.
   std::size_t gate_size() const { return head_gates ? heads : heads * value_size; }
@@ -319,7 +320,7 @@ struct LayerSpec {
   MixerSpec mixer;
   MlpSpec mlp;
   bool mixer_norm = true;    ///< false: the mixer reads the residual stream without a norm; BlockLayout::kPreNorm only
-  bool stream_norm = false;  ///< a norm of the residual stream after the layer, the last one of an EncoderSpec
+  bool stream_norm = false;  ///< a norm of the residual stream after the layer, the last one of an encoder
 
   /// Returns the heads of plain, cross- or latent attention; null if the mixer is not attention.
   const AttentionSpec* attention() const {
@@ -467,6 +468,8 @@ struct ClassifierSpec {
 struct ModelSpec {
   std::string architecture;  ///< `model_type` of config.json: "llama"
   std::size_t hidden_size = 0;
+  std::size_t embedding_size =
+      0;  ///< channels of the embedding, which a linear projects to hidden values; 0: none does
   std::size_t vocab_size = 0;
   std::size_t context_length = 0;
   std::size_t long_context = 0;    ///< the context with the rotations' long factors; 0: there is none
@@ -501,6 +504,9 @@ struct ModelSpec {
 
   std::vector<int> stop_tokens;  ///< ids that end a generation
 
+  /// Returns the channels of the embedding's tables and norm, and of the head's input.
+  std::size_t embedding_channels() const { return embedding_size > 0 ? embedding_size : hidden_size; }
+
   /// Returns whether a layer belongs to the encoder of a model that has a decoder, too.
   bool in_encoder(std::size_t layer) const { return encoder && layer < encoder->layers; }
 
@@ -527,7 +533,10 @@ struct ModelSpec {
   /// Returns whether the checkpoint has tensors of a classifier.
   bool stores_classifier() const { return classifier && !classifier->token_score; }
 
-  bool has_final_norm() const { return layout != BlockLayout::kPostNorm; }
+  /// Returns whether a norm follows the last layer and is not its own.
+  bool has_final_norm() const {
+    return layout != BlockLayout::kPostNorm && (layers.empty() || !layers.back().stream_norm);
+  }
 
   /// Returns the first layer's attention, null if there is none.
   const AttentionSpec* first_attention() const {

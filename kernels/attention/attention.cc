@@ -115,7 +115,7 @@ void attend_range(const AttentionShape& shape, const AttentionTask& task, bool s
   const KeyBias& bias = kv.key_bias;
   const KeyRotation* rotation = int8 && bias.values != nullptr ? bias.rotation : nullptr;
   const float limit = score_limit(shape);
-  assert((shape.distance_bias.values == nullptr && task.sequence().score_bias == nullptr) ||
+  assert((shape.distance_bias.values == nullptr && shape.slopes == nullptr && task.sequence().score_bias == nullptr) ||
          (!int8 && !kv.layout->values_in_keys()));
   clear_rows(all.rows, task.kv_heads * rows);
   for (std::size_t key = range.begin, end = 0; key < range.end; key = end) {
@@ -142,6 +142,7 @@ void attend_range(const AttentionShape& shape, const AttentionTask& task, bool s
           const AttentionQuery& query = task.queries[row / group];
           const std::size_t query_head = block.head * group + row % group;
           if (query.sequence->score_bias != nullptr) add_score_bias(query, query_head, positions, scores);
+          if (shape.slopes != nullptr) subtract_slope(shape.slopes[query_head], query.position(), positions, scores);
           if (shape.distance_bias.values == nullptr) return;
           add_distance_bias(shape.distance_bias, query_head, query.position(), positions, scores);
         };

@@ -31,6 +31,9 @@ struct AttentionShape {
   /// Null, or [heads]: an additional score of each head in the softmax, whose weight has no value.
   const float* sink_logits = nullptr;
   DistanceBias distance_bias{};  ///< added to scaled scores, before the cap
+  /// Null, or [heads]: a scaled score loses its head's slope for each position between query and key (ALiBi,
+  /// arXiv:2108.12409), before the cap. Not for INT8 caches, nor for keys that contain values.
+  const float* slopes = nullptr;
 
   std::size_t output_size() const { return value_size == 0 ? head_size : value_size; }
   std::size_t heads_of_key() const { return heads / kv_heads; }

@@ -74,6 +74,18 @@ HWY_INLINE void add_distance_bias(const DistanceBias& bias, std::size_t head, st
   add_same(keys.end - near.end, values[bias.size() - 1]);
 }
 
+/// Subtracts a slope, in natural units, for each position between a query at `query` and keys at `keys`.
+HWY_INLINE void subtract_slope(float slope, std::size_t query, const PositionRange& keys, float* scores) {
+  const FloatTag df;
+  const auto factor = hn::Set(df, -slope * std::numbers::log2e_v<float>);
+  const auto step = hn::Set(df, static_cast<float>(hn::Lanes(df)));
+  auto distance = hn::Iota(df, static_cast<float>(keys.begin) - static_cast<float>(query));
+  for_vectors(keys.size(), [&](auto load, auto store) HWY_ATTR {
+    store(hn::MulAdd(hn::Abs(distance), factor, load(scores)), scores);
+    distance = hn::Add(distance, step);
+  });
+}
+
 /// Adds a head's biases of a query, in natural units, to its scores with keys at `keys`.
 HWY_INLINE void add_score_bias(const AttentionQuery& query, std::size_t head, const PositionRange& keys,
                                float* scores) {

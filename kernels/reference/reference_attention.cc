@@ -164,6 +164,9 @@ void attention(const AttentionShape& shape, const AttentionSequence& sequence) {
           weights[j] +=
               bias.values[static_cast<std::ptrdiff_t>(h * bias.size()) + reach + std::clamp(distance, -reach, reach)];
         }
+        if (shape.slopes != nullptr) {
+          weights[j] -= double{shape.slopes[h]} * static_cast<double>(j > position ? j - position : position - j);
+        }
         if (sequence.score_bias != nullptr) {
           weights[j] += sequence.score_bias[h * sequence.score_bias_stride + i * kv.length + j];
         }

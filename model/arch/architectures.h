@@ -99,8 +99,10 @@
   ADD(kDistilbert)                 \
   ADD(kNomicBert)                  \
   ADD(kGte)                        \
+  ADD(kNew)                        \
   ADD(kJinaEmbeddingsV3)           \
   ADD(kElectra)                    \
+  ADD(kAlbert)                     \
   ADD(kDebertaV2)                  \
   ADD(kEuroBert)                   \
   ADD(kT5)                         \

@@ -186,7 +186,8 @@ void read_decoder_classifier(const files::JsonReader& config, ModelSpec& spec) {
   }
 }
 
-void make_bert_like(const files::JsonReader& config, const EncoderHeads& heads, DecoderConfig& encoder) {
+void make_bert_like(const files::JsonReader& config, const EncoderHeads& heads, DecoderConfig& encoder,
+                    std::string_view positions) {
   ModelSpec& spec = encoder.spec;
   spec.norm.kind = NormSpec::Kind::kLayer;
   spec.norm.bias = true;
@@ -198,9 +199,9 @@ void make_bert_like(const files::JsonReader& config, const EncoderHeads& heads, 
   spec.biases = {.query = true, .key = true, .value = true, .attention_output = true, .up = true, .down = true};
   read_encoder_heads(config, heads, spec);
   if (config.flag("is_decoder", false)) config.fail("is_decoder", "true is not supported");
-  const std::string positions = config.text("position_embedding_type", "absolute");
-  if (positions == "absolute") return;
-  config.fail("position_embedding_type", "'" + positions + "' is not supported; supported: absolute");
+  const std::string written = config.text("position_embedding_type", std::string(positions));
+  if (written == positions) return;
+  config.fail("position_embedding_type", "'" + written + "' is not supported; supported: " + std::string(positions));
 }
 
 void read_attention_biases(const files::JsonReader& config, BiasSpec& biases) {

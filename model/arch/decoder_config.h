@@ -158,8 +158,10 @@ void read_decoder_classifier(const files::JsonReader& config, ModelSpec& spec);
 Pooling read_classifier_pooling(const files::JsonReader& config, const std::string& first_token);
 
 /// Gives an encoder what BERT has, but for sizes of heads and MLP: norms after the residual, biases everywhere, learned
-/// positions, a norm of the embedding, and the heads.
-void make_bert_like(const files::JsonReader& config, const EncoderHeads& heads, DecoderConfig& encoder);
+/// positions, a norm of the embedding, and the heads. `positions`: what `position_embedding_type` must be, if it is
+/// given.
+void make_bert_like(const files::JsonReader& config, const EncoderHeads& heads, DecoderConfig& encoder,
+                    std::string_view positions = "absolute");
 
 /// Reads routed experts; the arguments are the names of the fields with their number, their hidden channels, and the
 /// number per token.

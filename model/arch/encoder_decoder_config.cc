@@ -8,7 +8,7 @@ namespace ballast::model {
 ModelSpec with_halves(ModelSpec spec, const HalfConfig& encoder, const HalfConfig& decoder) {
   spec.encoder->layers = encoder.blocks;
   spec.layers.assign(encoder.blocks, {.mixer = encoder.attention, .mlp = encoder.mlp});
-  spec.layers.back().stream_norm = spec.has_final_norm();
+  spec.layers.back().stream_norm = spec.layout != BlockLayout::kPostNorm;
   AttentionSpec to_source = decoder.attention;
   to_source.relative_bias.reset();
   for (std::size_t block = 0; block < decoder.blocks; ++block) {
@@ -18,15 +18,24 @@ ModelSpec with_halves(ModelSpec spec, const HalfConfig& encoder, const HalfConfi
   return spec;
 }
 
+ModelSpec encoder_alone(ModelSpec spec, const HalfConfig& encoder) {
+  spec.causal = false;
+  spec.has_head = false;
+  spec.tied_embeddings = true;
+  spec.layers.assign(encoder.blocks, {.mixer = encoder.attention, .mlp = encoder.mlp});
+  spec.layers.back().stream_norm = spec.layout != BlockLayout::kPostNorm;
+  return spec;
+}
+
 void check_class(const files::JsonReader& config, std::string_view name) {
-  constexpr const char* kClasses = "architectures";
+  constexpr const char* kField = "architectures";
   if (!config.flag("is_encoder_decoder", true)) {
     config.fail("is_encoder_decoder", "false is not supported: only the encoder and the decoder together are");
   }
-  if (!config.has(kClasses)) return;
-  for (const std::string& written : config.at(kClasses).strings()) {
+  if (!config.has(kField)) return;
+  for (const std::string& written : config.at(kField).strings()) {
     if (written == name) continue;
-    config.fail(kClasses, "'" + written + "' is not supported; supported: " + std::string(name));
+    config.fail(kField, "'" + written + "' is not supported; supported: " + std::string(name));
   }
 }
 

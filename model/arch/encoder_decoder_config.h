@@ -21,6 +21,9 @@ struct HalfConfig {
 /// output has the heads of that to its own text, without a relative bias.
 ModelSpec with_halves(ModelSpec spec, const HalfConfig& encoder, const HalfConfig& decoder);
 
+/// Returns `spec`, which has no layers, with those of the encoder, which is the whole model.
+ModelSpec encoder_alone(ModelSpec spec, const HalfConfig& encoder);
+
 /// Throws Error unless the checkpoint was saved from `name`, the class with both halves and a head.
 void check_class(const files::JsonReader& config, std::string_view name);
 

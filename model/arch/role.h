@@ -14,6 +14,7 @@ enum class Role : std::uint16_t {
   kEncoderEmbeddingNorm,
   kTokenTypeEmbedding,  ///< [token_types, hidden]
   kEmbeddingNorm,
+  kEmbeddingProjection,   ///< from the embedding's channels to the hidden size
   kTokenInputTable,       ///< each layer's own input of a token, [vocabulary, layers * channels]
   kTokenInputProjection,  ///< projects the embedding to these inputs
   kTokenInputNorm,        ///< of one layer's part of the projection's output

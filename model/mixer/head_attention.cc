@@ -1,7 +1,9 @@
 #include "model/mixer/head_attention.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
+#include <cmath>
 
 #include "kernels/activation.h"
 #include "kernels/attention/attention.h"
@@ -76,6 +78,19 @@ std::vector<float> biases_by_distance(const RelativeBiasSpec& spec, std::size_t 
     }
   }
   return biases;
+}
+
+/// Returns ALiBi's slope of each head: powers of 2 with equal steps of the exponent down to -8. Where their number is
+/// no power of 2, the heads beyond the next lower one have every other slope of twice as many.
+std::vector<float> alibi_slopes(std::size_t heads) {
+  const std::size_t first = std::bit_floor(heads);
+  const double step = 8.0 / static_cast<double>(first);
+  std::vector<float> slopes;
+  for (std::size_t head = 0; head < heads; ++head) {
+    const double steps = head < first ? static_cast<double>(head + 1) : static_cast<double>(head - first) + 0.5;
+    slopes.push_back(static_cast<float>(std::exp2(-step * steps)));
+  }
+  return slopes;
 }
 
 /// Multiplies values [rows][heads][value_size] by the sigmoids of their gates: one for each value or for each head.
@@ -153,6 +168,7 @@ HeadAttention::HeadAttention(const AttentionSpec& spec, const BlockParts& parts)
     distance_bias_ = biases_by_distance(*spec.relative_bias, spec.heads, parts.vector(Role::kRelativeBias));
     bias_reach_ = spec.relative_bias->reach;
   }
+  if (spec.alibi) slopes_ = alibi_slopes(spec.heads);
   if (spec.output_gate) output_gate_ = parts.linear({Role::kOutputGate});
   output_ = parts.linear({Role::kAttentionOutput});
 }
@@ -260,6 +276,7 @@ std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) 
                                    .score_cap = static_cast<float>(spec.score_cap),
                                    .sink_logits = sink_logits_.empty() ? nullptr : sink_logits_.data()};
   if (!distance_bias_.empty()) shape.distance_bias = {.values = distance_bias_.data(), .reach = bias_reach_};
+  if (!slopes_.empty()) shape.slopes = slopes_.data();
   std::vector<kernels::AttentionSequence>& sequences = a.attention_sequences;
   sequences.clear();
   const kernels::KeyBias bias = key_bias(pass);

@@ -87,6 +87,7 @@ class HeadAttention : public Mixer {
   std::vector<float> sink_logits_;    ///< empty: none
   std::vector<float> distance_bias_;  ///< as in kernels::DistanceBias; empty: none
   std::size_t bias_reach_ = 0;
+  std::vector<float> slopes_;  ///< ALiBi's; empty: none
   std::optional<DistanceScores> distance_scores_;
   std::optional<Linear> output_gate_;
   Linear output_;

@@ -11,7 +11,11 @@ using Kind = RoleRow::Kind;
 using Place = RoleRow::Place;
 
 MatrixShape vocabulary(const ModelSpec& spec, const LayerSpec& /*layer*/) {
-  return {spec.vocab_size, spec.hidden_size};
+  return {spec.vocab_size, spec.embedding_channels()};
+}
+
+MatrixShape embedding_vector(const ModelSpec& spec, const LayerSpec& /*layer*/) {
+  return {1, spec.embedding_channels()};
 }
 
 MatrixShape hidden_vector(const ModelSpec& spec, const LayerSpec& /*layer*/) {
@@ -74,10 +78,10 @@ constexpr RoleRow draft_norm(Role role) {
 }
 
 MatrixShape positions(const ModelSpec& spec, const LayerSpec& /*layer*/) {
-  return {spec.first_position + spec.context_length, spec.hidden_size};
+  return {spec.first_position + spec.context_length, spec.embedding_channels()};
 }
 
-constexpr std::array<RoleRow, 22> kOuterRows{{
+constexpr std::array<RoleRow, 23> kOuterRows{{
     {.role = Role::kEmbedding, .kind = Kind::kTable, .place = Place::kFront, .shape = vocabulary},
     {.role = Role::kPositionEmbedding,
      .kind = Kind::kTable,
@@ -98,14 +102,26 @@ constexpr std::array<RoleRow, 22> kOuterRows{{
     {.role = Role::kTokenTypeEmbedding,
      .kind = Kind::kTable,
      .place = Place::kFront,
-     .shape = [](const ModelSpec& spec, const LayerSpec&) { return MatrixShape{spec.token_types, spec.hidden_size}; },
+     .shape = [](const ModelSpec& spec,
+                 const LayerSpec&) { return MatrixShape{spec.token_types, spec.embedding_channels()}; },
      .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.token_types > 0; }},
     {.role = Role::kEmbeddingNorm,
      .kind = Kind::kNorm,
      .place = Place::kFront,
-     .shape = hidden_vector,
+     .shape = embedding_vector,
      .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.embedding_norm; },
-     .read_by_linears_only = writes_whole_stream},
+     .read_by_linears_only = [](const ModelSpec& spec, const LayerSpec& layer) -> FoldLegality {
+       if (spec.embedding_size > 0) return {false, "the embedding's projection is kept as it is"};
+       return writes_whole_stream(spec, layer);
+     }},
+    {.role = Role::kEmbeddingProjection,
+     .place = Place::kFront,
+     .shape = [](const ModelSpec& spec,
+                 const LayerSpec&) { return MatrixShape{spec.hidden_size, spec.embedding_channels()}; },
+     .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.embedding_size > 0; },
+     .always_has_bias = true,
+     .keeps_16_bits = true,
+     .why_bias_stays = [](const LayerSpec&) { return "it is added to what the first block reads"; }},
     {.role = Role::kTokenInputTable,
      .kind = Kind::kTable,
      .place = Place::kFront,
@@ -136,7 +152,8 @@ constexpr std::array<RoleRow, 22> kOuterRows{{
      .read_by_linears_only = read_after_blocks},
     {.role = Role::kHeadTransform,
      .place = Place::kBack,
-     .shape = [](const ModelSpec& spec, const LayerSpec&) { return MatrixShape{spec.hidden_size, spec.hidden_size}; },
+     .shape = [](const ModelSpec& spec,
+                 const LayerSpec&) { return MatrixShape{spec.embedding_channels(), spec.hidden_size}; },
      .present = has_head_transform,
      .bias_flag = &BiasSpec::head_transform,
      .reads = Role::kFinalNorm,
@@ -144,7 +161,7 @@ constexpr std::array<RoleRow, 22> kOuterRows{{
     {.role = Role::kHeadNorm,
      .kind = Kind::kNorm,
      .place = Place::kBack,
-     .shape = hidden_vector,
+     .shape = embedding_vector,
      .present = has_head_transform,
      .read_by_linears_only = read_by_head},
     {.role = Role::kHead,

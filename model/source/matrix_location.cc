@@ -189,7 +189,8 @@ MatrixLocation find_matrix(const StorageLayout& layout, const ModelSpec& spec, c
       const std::string_view pattern = layout.gguf ? fused.gguf : fused.huggingface;
       if (pattern.empty() || std::ranges::find(fused.parts, role) == fused.parts.end()) continue;
       const std::string name = fill_in(pattern, layer, expert);
-      if (!of_expert || whole) missing = name;
+      const bool has_first_part = has_role(spec, spec.layers[layer], fused.parts.front());
+      if (has_first_part && (!of_expert || whole)) missing = name;
       found = take(name);
       if (!found) continue;
       set_slice();

@@ -189,7 +189,7 @@ void TensorLocator::find_head(const files::JsonReader& config) {
   // Encoders that were trained further for vectors often name the class of the model with which that began.
   const bool bare = spec_.head_transform && !is_stored(Role::kHeadTransform, 0) && !is_stored(Role::kHeadNorm, 0);
   if (bare) return remove_head();
-  if (spec_.encoder) return find_head_after_encoder();
+  if (spec_.encoder) return find_head_after_encoder(config);
   if (spec_.tied_embeddings || !spec_.has_head || layout_.gguf) return;
   if (is_stored(Role::kHead, 0)) return;
   // Some checkpoints leave the flag at its default and the head out. The bare model of a family has no head: it makes
@@ -202,12 +202,13 @@ void TensorLocator::find_head(const files::JsonReader& config) {
 
 /// Decoders with an encoder have always a head, which may be the embedding, and often leave out a bias of zeros. Some
 /// checkpoints have their sines and cosines as tables.
-void TensorLocator::find_head_after_encoder() {
+void TensorLocator::find_head_after_encoder(const files::JsonReader& config) {
   if (spec_.sinusoids && is_stored(Role::kPositionEmbedding, 0) && is_stored(Role::kEncoderPositionEmbedding, 0)) {
     spec_.sinusoids.reset();
     spec_.learned_positions = true;
   }
-  if (!is_stored(Role::kHead, 0)) spec_.tied_embeddings = true;
+  const bool own_head = !config.flag("tie_word_embeddings", true);
+  if (!is_stored(Role::kHead, 0) && !own_head) spec_.tied_embeddings = true;
   if (!checkpoint_->contains(vector_tensor(Role::kHeadBias, 0))) spec_.biases.head = false;
 }
 

@@ -103,7 +103,7 @@ class TensorLocator {
   bool is_stored(Role role, std::size_t layer) const;
   void remove_head();
   void find_head(const files::JsonReader& config);
-  void find_head_after_encoder();
+  void find_head_after_encoder(const files::JsonReader& config);
   void check_tensors() const;
   void check_block(std::size_t layer) const;
   void check_role(Role role, std::size_t layer, std::size_t expert = 0) const;

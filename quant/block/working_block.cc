@@ -251,6 +251,7 @@ WorkingBlock WorkingBlockLoader::load_front(bool values) const {
   }
   if (spec.token_types > 0) block.linears.push_back(load_linear({Role::kTokenTypeEmbedding}, 0, values));
   if (spec.embedding_norm) add_norm(block, Role::kEmbeddingNorm, 0, values);
+  if (spec.embedding_size > 0) block.linears.push_back(load_linear({Role::kEmbeddingProjection}, 0, values));
   if (spec.encoder && spec.embedding_norm) add_norm(block, Role::kEncoderEmbeddingNorm, 0, values);
   if (spec.token_inputs) {
     block.linears.push_back(load_linear({Role::kTokenInputTable}, 0, values));

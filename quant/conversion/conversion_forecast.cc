@@ -42,7 +42,7 @@ double seconds_of(const ConversionInputs& inputs, const PassesBefore& passes, st
   const bool coarse = inputs.precision() == SamplePrecision::kCoarse;
   const double measured = coarse ? quick : speed;
   const auto threads = static_cast<double>(kernels::available_threads());
-  const double head = static_cast<double>(spec.vocab_size) * static_cast<double>(spec.hidden_size);
+  const double head = static_cast<double>(spec.vocab_size) * static_cast<double>(spec.embedding_channels());
   const double layers = static_cast<double>(spec.layers.size());
   const double products = block.products + block.attention * static_cast<double>(length);
   const double pass = tokens * products * kBesidesProducts;
@@ -53,10 +53,12 @@ double seconds_of(const ConversionInputs& inputs, const PassesBefore& passes, st
   const double smoothing = inputs.recipe().smooth ? kSmoothSearch * (int8_activations ? 2 : 1) : 0;
   double seconds = (block.weights * (kLoadAndStore + smoothing) + head * kLoadAndStore) / threads;
   if (inputs.rounds_with_samples()) {
-    seconds += pass / measured + moments + pass * (int8_activations && coarse ? kQuantizedPass / speed : 1 / measured) +
-               factors +
-               (block.compensation + (spec.has_head ? 0.5 * head * static_cast<double>(spec.hidden_size) : 0)) / speed +
-               (block.weights + head) * kGridSearch / threads;
+    seconds +=
+        pass / measured + moments + pass * (int8_activations && coarse ? kQuantizedPass / speed : 1 / measured) +
+        factors +
+        (block.compensation + (spec.has_head ? 0.5 * head * static_cast<double>(spec.embedding_channels()) : 0)) /
+            speed +
+        (block.weights + head) * kGridSearch / threads;
   }
   // The original runs, too, and the block once more before down; before that no plain MLP runs.
   if (inputs.corrects_drift()) {
@@ -83,7 +85,7 @@ std::uint64_t memory_of(const ConversionInputs& inputs, const PassesBefore& pass
   const ModelSpec& spec = inputs.source().spec();
   const jobs::SumOrder order = inputs.sharing().order;
   const std::uint64_t stream = (spec.encoder ? 2 : 1) * length * spec.hidden_size * sizeof(float);
-  const std::uint64_t embedding = spec.vocab_size * spec.hidden_size * sizeof(float);
+  const std::uint64_t embedding = spec.vocab_size * spec.embedding_channels() * sizeof(float);
   std::size_t mlp_size = 0;
   for (const LayerSpec& layer : spec.layers) mlp_size = std::max(mlp_size, layer.mlp.size);
   const std::uint64_t activations = samples::kBatchTokens * sizeof(float) * (8 * spec.hidden_size + 3 * mlp_size);

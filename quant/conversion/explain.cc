@@ -35,6 +35,7 @@ class Explanation {
 
   std::vector<FoldLine> run() {
     if (spec_.embedding_norm) add_norm(0, Role::kEmbeddingNorm, {});
+    if (spec_.embedding_size > 0) add_linear(0, Role::kEmbeddingProjection);
     for (std::size_t layer = 0; layer < spec_.layers.size(); ++layer) add_block(layer);
     if (spec_.has_final_norm()) {
       add_norm(0, Role::kFinalNorm, {{spec_.head_transform ? Role::kHeadTransform : Role::kHead}});

@@ -26,15 +26,16 @@ void add_table_share(Hessian& moments) {
 class HeadInputObserver : public samples::Observer {
  public:
   HeadInputObserver(const ModelSpec& spec, const WorkingBlock& back, jobs::SumOrder order, bool peaks)
-      : size_(spec.hidden_size),
+      : hidden_size_(spec.hidden_size),
+        inputs_(spec.embedding_channels()),
         preparation_(spec, runnable_parts(back, spec, run_with_int16)),
-        moments_(spec.hidden_size, order) {
-    if (peaks) peaks_.emplace(spec.hidden_size, order);
+        moments_(inputs_, order) {
+    if (peaks) peaks_.emplace(inputs_, order);
   }
 
   void add(const samples::ObservedBatch& batch) override {
-    const std::size_t tokens = batch.hidden.size() / size_;
-    rows_.resize(batch.hidden.size());
+    const std::size_t tokens = batch.hidden.size() / hidden_size_;
+    rows_.resize(tokens * inputs_);
     preparation_.prepare(batch.hidden.data(), tokens, rows_.data(), scratch_);
     moments_.add(rows_.data(), tokens);
     if (peaks_) peaks_->add(rows_.data(), tokens, {});
@@ -54,7 +55,8 @@ class HeadInputObserver : public samples::Observer {
   }
 
  private:
-  std::size_t size_;
+  std::size_t hidden_size_;
+  std::size_t inputs_;  ///< of the head
   model::HeadPreparation preparation_;
   HessianSum moments_;
   std::optional<PeakSum> peaks_;

@@ -47,7 +47,7 @@ std::shared_ptr<const model::EmbeddingAndHead> outer_weights(const ModelSpec& sp
 }
 
 std::span<const float> LogitRows::compute(std::size_t first, std::size_t count, Scratch& scratch) const {
-  scratch.prepared.resize(count * spec_->hidden_size);
+  scratch.prepared.resize(count * spec_->embedding_channels());
   scratch.logits.resize(count * spec_->vocab_size);
   outer_->preparation().prepare(hidden_.data() + first * spec_->hidden_size, count, scratch.prepared.data(),
                                 scratch.activations);

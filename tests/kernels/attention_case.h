@@ -32,6 +32,7 @@ struct AttentionCase {
   std::size_t fp16_every = 0;  ///< INT8: one token of this many is stored in F16; in a ring also all sinks
   float score_cap = 0.0F;
   bool sink_logits = false;
+  bool slopes = false;          ///< scores fall with the distance
   std::size_t bias_reach = 0;   ///< not 0: scores have biases by distance
   bool score_bias = false;      ///< each score has a bias
   float key_bias = 0.0F;        ///< INT8: spread of a bias that keys lack; each head's last channel is not rotated
@@ -43,8 +44,8 @@ inline std::ostream& operator<<(std::ostream& out, const AttentionCase& c) {
   return out << c.heads << '/' << c.kv_heads << " heads of " << c.head_size << '/' << c.value_size << ", " << c.queries
              << " queries of " << c.length << ", type " << static_cast<int>(c.type) << ", window " << c.window << '+'
              << c.sinks << ", ring " << c.ring << ", F16 every " << c.fp16_every << ", bias " << c.key_bias << ", cap "
-             << c.score_cap << (c.sink_logits ? ", sink logits" : "") << ", biases to " << c.bias_reach
-             << (c.score_bias ? ", score biases" : "") << ", spread " << c.spread
+             << c.score_cap << (c.sink_logits ? ", sink logits" : "") << (c.slopes ? ", slopes" : "") << ", biases to "
+             << c.bias_reach << (c.score_bias ? ", score biases" : "") << ", spread " << c.spread
              << (c.values_in_keys ? ", values in keys" : "");
 }
 
@@ -167,7 +168,7 @@ struct AttentionData {
   AttentionCase c;
   AttentionShape shape;
   std::size_t q_stride;
-  std::vector<float> q, sink_q, bias, sink_logits, distance_bias, score_bias;
+  std::vector<float> q, sink_q, bias, sink_logits, distance_bias, slopes, score_bias;
   KeyRotation rotation;
   CacheCase cache;
 
@@ -186,11 +187,13 @@ struct AttentionData {
         bias(random_floats(c.kv_heads * c.head_size, seed + 4, c.key_bias)),
         sink_logits(random_floats(c.heads, 5, 2.0F)),
         distance_bias(random_floats(c.heads * (2 * c.bias_reach + 1), 6, 2.0F)),
+        slopes(random_floats(c.heads, 8, 0.1F)),
         score_bias(random_floats(c.score_bias ? c.heads * score_bias_stride() : 0, 7, 2.0F)),
         rotation(frequencies((c.head_size - 1) / 2), 1.25, (c.head_size - 1) % 2),
         cache(c, shape.output_size(), seed + 1) {
     if (c.sink_logits) shape.sink_logits = sink_logits.data();
     if (c.bias_reach != 0) shape.distance_bias = {.values = distance_bias.data(), .reach = c.bias_reach};
+    if (c.slopes) shape.slopes = slopes.data();
   }
 
   std::size_t score_bias_stride() const { return c.queries * c.length + 3; }

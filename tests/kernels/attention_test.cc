@@ -362,6 +362,28 @@ TEST_CASE("biases by distance are added to scores on every target, for every sha
   }
 }
 
+TEST_CASE("scores lose a slope for each position of distance on every target, for every shape") {
+  for (const CacheType type : {CacheType::kF32, CacheType::kF16}) {
+    for (const bool causal : {true, false}) {
+      for (AttentionCase c : kCases) {
+        c.type = type;
+        c.slopes = true;
+        c.causal = causal;
+        check_attention(c);
+      }
+      check_attention({.heads = 4,
+                       .kv_heads = 2,
+                       .head_size = 24,
+                       .queries = 300,
+                       .length = 700,
+                       .type = type,
+                       .causal = causal,
+                       .score_cap = 3.0F,
+                       .slopes = true});
+    }
+  }
+}
+
 TEST_CASE("a bias of each score is added on every target, for every shape") {
   for (const CacheType type : {CacheType::kF32, CacheType::kF16}) {
     for (AttentionCase c : kCases) {

@@ -157,6 +157,7 @@ TEST_CASE("blocks of all kinds agree with the reference of their spec") {
     attention.score_cap = coin() ? 0.7 : 0.0;
     attention.sink_logits = coin();
     if (coin()) attention.relative_bias = {.buckets = 8, .reach = 5};
+    attention.alibi = random() % 4 == 0;
     attention.value_norm = coin();
     attention.values_are_keys = random() % 4 == 0;
     spec.layer_scales = coin();
@@ -325,6 +326,51 @@ TEST_CASE("embeddings and logits are scaled, and logits capped") {
       CHECK(test::relative_error(logits, ReferenceModel(spec, tensors).logits(ids)) <= 1e-5);
       if (cap > 0) CHECK(std::ranges::all_of(logits, [](float logit) { return std::abs(logit) < 0.5F; }));
     }
+  }
+}
+
+TEST_CASE("scores fall with ALiBi's slopes for any number of heads") {
+  for (const std::size_t heads : {1, 2, 3, 5, 6, 8, 12}) {
+    for (const bool causal : {false, true}) {
+      ModelSpec spec = small_spec();
+      spec.causal = causal;
+      AttentionSpec& attention = test::attention_of(spec);
+      attention.heads = attention.kv_heads = heads;
+      attention.rope.reset();
+      attention.alibi = true;
+      CAPTURE(heads);
+      CHECK(block_error(spec, static_cast<unsigned>(heads)) <= 2e-5);
+    }
+  }
+}
+
+TEST_CASE("an embedding with channels of its own is projected to hidden values, and the head reads as many") {
+  for (const std::size_t channels : {5, 12, 18}) {
+    ModelSpec spec;
+    spec.hidden_size = 12;
+    spec.embedding_size = channels;
+    spec.vocab_size = 30;
+    spec.context_length = 8;
+    spec.learned_positions = true;
+    spec.token_types = 2;
+    spec.tied_embeddings = true;
+    spec.embedding_norm = true;
+    spec.layout = BlockLayout::kPostNorm;
+    spec.norm = {.kind = NormSpec::Kind::kLayer, .bias = true};
+    spec.head_transform = Activation::kGelu;
+    spec.biases.head_transform = true;
+    const std::vector<int> ids = {3, 29, 0, 7};
+    const RoleTensors tensors = test::random_tensors(spec, 7);
+    const EmbeddingAndHead outer(spec, parts_of(spec, tensors));
+    std::vector<float> hidden(ids.size() * spec.hidden_size);
+    std::vector<float> prepared(ids.size() * channels);
+    std::vector<float> logits(ids.size() * spec.vocab_size);
+    kernels::QuantizedActivations scratch;
+    outer.embedding().embed(ids, 0, hidden.data());
+    outer.preparation().prepare(hidden.data(), ids.size(), prepared.data(), scratch);
+    outer.head(prepared.data(), ids.size(), logits.data(), scratch);
+    CAPTURE(channels);
+    CHECK(test::relative_error(logits, ReferenceModel(spec, tensors).logits(ids)) <= 1e-5);
   }
 }
 

@@ -16,8 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 
 import server_checks
 from golden import fixtures
-from golden.suite import Suite
-from server_process import Client, Server
+from served_suite import ServedSuite
 
 QUERY = "the rain"
 DOCUMENTS = ["in there", "an other", "a tin", "ten hats and a tin"]
@@ -26,28 +25,15 @@ CLASSIFIERS = {"labels": "bert_texts", "ranks": "modernbert_texts", "tokens": "r
 check = server_checks.Checks()
 
 
-class Scoring(Suite):
+class Scoring(ServedSuite):
     """A server of a classifier of each kind, and of a model of vectors."""
 
     def __init__(self, program: list[str], work: pathlib.Path):
-        super().__init__(program, work, renew=False)
+        super().__init__(program, work)
         for name, golden in CLASSIFIERS.items():
             fixtures.copy_classifier(golden, work / name)
         fixtures.copy_model("bert", work / "vectors")
-        self.server = Server(program, "labels", "ranks", "tokens", "decoder", "vectors", "--cache-memory", 32 << 20,
-                             folder=work)
-        self.client = Client(self.server.port)
-
-    def answer(self, path: str, **body):
-        reply = self.client.post(path, body)
-        if reply.status != 200:
-            raise RuntimeError(f"{path} {json.dumps(body)[:300]} was answered with {reply}")
-        return reply.json()
-
-    def refused(self, path: str, says: str, **body) -> None:
-        reply = self.client.post(path, body)
-        self.check(f"{path} with {json.dumps(body)[:80]}: 400, '{says}'",
-                   reply.status == 400 and says in reply.json()["error"]["message"], reply)
+        self.serve("labels", "ranks", "tokens", "decoder", "vectors")
 
     def classified(self, model: str, lines: list[str], *options: str) -> list[list[float]]:
         """Returns the scores of the program's `classify`."""

@@ -16,35 +16,23 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 
 import server_checks
 from golden import fixtures
-from golden.suite import Suite
-from server_process import Client, Server
+from served_suite import ServedSuite
+from server_process import Client
 
 LINES = ["the rain", "in there", "an other tin", "ten hats and a tin", "one", "a"]
 MODELS = {"translator": "bart", "summarizer": "t5"}
 check = server_checks.Checks()
 
 
-class Translating(Suite):
+class Translating(ServedSuite):
     """A server of two models with an encoder, and of one without."""
 
     def __init__(self, program: list[str], work: pathlib.Path):
-        super().__init__(program, work, renew=False)
+        super().__init__(program, work)
         for name, golden in MODELS.items():
             fixtures.copy_translator(golden, work / name)
         fixtures.copy_model("llama", work / "decoder")
-        self.server = Server(program, *MODELS, "decoder", "--cache-memory", 32 << 20, folder=work)
-        self.client = Client(self.server.port)
-
-    def answer(self, path: str, **body):
-        reply = self.client.post(path, body)
-        if reply.status != 200:
-            raise RuntimeError(f"{path} {json.dumps(body)[:300]} was answered with {reply}")
-        return reply.json()
-
-    def refused(self, path: str, says: str, **body) -> None:
-        reply = self.client.post(path, body)
-        self.check(f"{path} with {json.dumps(body)[:80]}: 400, '{says}'",
-                   reply.status == 400 and says in reply.json()["error"]["message"], reply)
+        self.serve(*MODELS, "decoder")
 
     def translated(self, model: str, *options: str) -> list[dict]:
         """Returns what the program's `translate` writes from the lines."""

@@ -1,5 +1,7 @@
 // BERT: an encoder with norms after the residual, token types and a head that predicts masked words. Encoders of texts
-// are published without the head and without the first part of all tensor names. ELECTRA has a head of another name.
+// are published without the head and without the first part of all tensor names. ELECTRA has a head of another name,
+// and often a narrow embedding that is projected. Jina BERT (arXiv:2310.19923) has ALiBi instead of positions and gated
+// MLPs.
 #include <array>
 #include <utility>
 
@@ -12,7 +14,7 @@ namespace ballast::model {
 namespace bert {
 namespace {
 
-constexpr std::array<TensorNames, 19> kNames{{
+constexpr std::array<TensorNames, 23> kNames{{
     {Role::kEmbedding, "bert.embeddings.word_embeddings", "token_embd"},
     {Role::kPositionEmbedding, "bert.embeddings.position_embeddings", "position_embd"},
     {Role::kTokenTypeEmbedding, "bert.embeddings.token_type_embeddings", "token_types"},
@@ -30,16 +32,22 @@ constexpr std::array<TensorNames, 19> kNames{{
     {Role::kValue, "bert.encoder.layer.{}.attention.self.value", "blk.{}.attn_v"},
     {Role::kAttentionOutput, "bert.encoder.layer.{}.attention.output.dense", "blk.{}.attn_output"},
     {Role::kAttentionNorm, "bert.encoder.layer.{}.attention.output.LayerNorm", "blk.{}.attn_output_norm"},
+    // The names with "mlp" are Jina BERT's.
+    {Role::kGate, "bert.encoder.layer.{}.mlp.gate", ""},
     {Role::kUp, "bert.encoder.layer.{}.intermediate.dense", "blk.{}.ffn_up"},
+    {Role::kUp, "bert.encoder.layer.{}.mlp.up", ""},
     {Role::kDown, "bert.encoder.layer.{}.output.dense", "blk.{}.ffn_down"},
+    {Role::kDown, "bert.encoder.layer.{}.mlp.wo", ""},
     {Role::kMlpNorm, "bert.encoder.layer.{}.output.LayerNorm", "blk.{}.layer_output_norm"},
+    {Role::kMlpNorm, "bert.encoder.layer.{}.mlp.layernorm", ""},
 }};
 
-constexpr std::array<TensorNames, 19> kElectraNames{{
+constexpr std::array<TensorNames, 20> kElectraNames{{
     {Role::kEmbedding, "electra.embeddings.word_embeddings", ""},
     {Role::kPositionEmbedding, "electra.embeddings.position_embeddings", ""},
     {Role::kTokenTypeEmbedding, "electra.embeddings.token_type_embeddings", ""},
     {Role::kEmbeddingNorm, "electra.embeddings.LayerNorm", ""},
+    {Role::kEmbeddingProjection, "electra.embeddings_project", ""},
     {Role::kHeadTransform, "generator_predictions.dense", ""},
     {Role::kHeadNorm, "generator_predictions.LayerNorm", ""},
     {Role::kHead, "generator_lm_head", ""},
@@ -58,7 +66,11 @@ constexpr std::array<TensorNames, 19> kElectraNames{{
 }};
 
 constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
-constexpr std::array<FusedTensor, 1> kFused{{{"", "blk.{}.attn_qkv", kAttentionParts, FusedTensor::Runs::kOne}}};
+constexpr std::array kMlpParts = {Role::kGate, Role::kUp};
+constexpr std::array<FusedTensor, 2> kFused{
+    {{"", "blk.{}.attn_qkv", kAttentionParts}, {"bert.encoder.layer.{}.mlp.gated_layers", "", kMlpParts}}};
+
+constexpr std::string_view kAlibi = "alibi";
 
 ModelSpec finish(const files::JsonReader& config, DecoderConfig encoder) {
   encoder.spec.norm.epsilon = config.positive("layer_norm_eps", 1e-12);
@@ -67,7 +79,30 @@ ModelSpec finish(const files::JsonReader& config, DecoderConfig encoder) {
   return encoder.finish();
 }
 
+/// Reads the activation of a gated MLP by the name that it has with its gate.
+Activation read_gated_activation(const files::JsonReader& config) {
+  constexpr std::string_view kField = "feed_forward_type";
+  const std::string type = config.text(kField, "original");
+  if (type == "geglu") return Activation::kGelu;
+  if (type == "reglu") return Activation::kRelu;
+  config.fail(kField, "'" + type + "' is not supported; supported: geglu, reglu");
+}
+
+ModelSpec describe_jina(const files::JsonReader& config) {
+  DecoderConfig encoder = read_sizes(config, 512, true);
+  const Activation masked_words = read_activation(config, "hidden_act", "gelu");
+  make_bert_like(config, {.name = "JinaBert", .masked_words = masked_words}, encoder, kAlibi);
+  encoder.spec.learned_positions = false;
+  encoder.spec.biases.up = false;
+  encoder.mlp.gated = true;
+  encoder.mlp.activation = read_gated_activation(config);
+  ModelSpec spec = finish(config, std::move(encoder));
+  for_each_attention(spec, [](AttentionSpec& attention) { attention.alibi = true; });
+  return spec;
+}
+
 ModelSpec describe(const files::JsonReader& config) {
+  if (config.text("position_embedding_type", "absolute") == kAlibi) return describe_jina(config);
   DecoderConfig encoder = read_sizes(config, 512, true);
   encoder.mlp.activation = read_activation(config, "hidden_act", "gelu");
   // A checkpoint of pre-training has a head for the next sentence, too.
@@ -81,10 +116,7 @@ ModelSpec describe_electra(const files::JsonReader& config) {
   make_bert_like(config, {.name = "Electra", .masked_words = Activation::kGelu, .classifier = Activation::kGelu},
                  encoder);
   const std::size_t embedding = config.size("embedding_size", 128);
-  if (embedding != encoder.spec.hidden_size) {
-    config.fail("embedding_size",
-                std::to_string(embedding) + " is not the hidden size: projected embeddings are not supported");
-  }
+  if (embedding != encoder.spec.hidden_size) encoder.spec.embedding_size = embedding;
   return finish(config, std::move(encoder));
 }
 

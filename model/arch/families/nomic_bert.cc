@@ -1,6 +1,7 @@
 // Encoders like BERT with rotation instead of learned positions: Nomic BERT and GTE with gated MLPs, and Jina
-// Embeddings v3 without its adapters.
+// Embeddings v3 without its adapters. `new` is the name of GTE in checkpoints of its authors' own code.
 #include <array>
+#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -46,7 +47,7 @@ constexpr std::array<TensorNames, 26> kNames{{
 constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
 constexpr std::array<FusedTensor, 1> kFused{{{"nomic_bert.encoder.layers.{}.attn.Wqkv", "", kAttentionParts}}};
 
-constexpr std::array<TensorNames, 23> kGteNames{{
+constexpr std::array<TensorNames, 26> kGteNames{{
     {Role::kEmbedding, "gte.embeddings.word_embeddings", ""},
     {Role::kTokenTypeEmbedding, "gte.embeddings.token_type_embeddings", ""},
     {Role::kEmbeddingNorm, "gte.embeddings.LayerNorm", ""},
@@ -58,8 +59,11 @@ constexpr std::array<TensorNames, 23> kGteNames{{
     {Role::kClassifierTransform, "gte.pooler.dense", ""},
     {Role::kClassifier, "classifier", ""},
     {Role::kQuery, "gte.layers.{}.self_attn.q_proj", ""},
+    {Role::kQuery, "gte.encoder.layer.{}.attention.q_proj", ""},
     {Role::kKey, "gte.layers.{}.self_attn.k_proj", ""},
+    {Role::kKey, "gte.encoder.layer.{}.attention.k_proj", ""},
     {Role::kValue, "gte.layers.{}.self_attn.v_proj", ""},
+    {Role::kValue, "gte.encoder.layer.{}.attention.v_proj", ""},
     {Role::kAttentionOutput, "gte.layers.{}.self_attn.o_proj", ""},
     {Role::kAttentionOutput, "gte.encoder.layer.{}.attention.o_proj", ""},
     {Role::kAttentionNorm, "gte.layers.{}.post_attention_layernorm", ""},
@@ -182,6 +186,41 @@ ModelSpec describe_gte(const files::JsonReader& config) {
   return encoder.finish();
 }
 
+/// Reads the rotation of the authors' own code, whose type "ntk" stretches all texts.
+RopeSpec read_rope_of_new(const files::JsonReader& config, std::size_t head_size) {
+  constexpr std::string_view kField = "rope_scaling";
+  RopeSpec rope = {.theta = config.positive("rope_theta", 10000), .rotary_size = head_size};
+  if (!config.has(kField)) return rope;
+  const files::JsonReader scaling = config.object(kField);
+  const std::string type = scaling.text("type");
+  if (type != "ntk") scaling.fail("type", "'" + type + "' is not supported; supported: ntk");
+  if (scaling.has("mixed_b")) scaling.fail("mixed_b", "is not supported");
+  const double factor = scaling.positive("factor");
+  if (factor <= 1) return rope;
+  rope.theta *= factor;
+  rope.scaling = RopeSpec::Scaling::kLinear;
+  rope.factor = std::pow(factor, 2.0 / static_cast<double>(head_size));
+  return rope;
+}
+
+ModelSpec describe_new(const files::JsonReader& config) {
+  constexpr std::string_view kNorm = "layer_norm_type";
+  DecoderConfig encoder = read_sizes(config, 2048, true);
+  ModelSpec& spec = encoder.spec;
+  encoder.mlp.activation = read_activation(config, "hidden_act", "gelu");
+  make_bert_like(config, {.name = "New", .masked_words = encoder.mlp.activation}, encoder, "rope");
+  if (config.text(kNorm, "layer_norm") != "layer_norm") config.fail(kNorm, "is not layer_norm");
+  if (config.flag("logn_attention_scale", false)) config.fail("logn_attention_scale", "true is not supported");
+  spec.learned_positions = false;
+  spec.norm.epsilon = config.positive("layer_norm_eps", 1e-12);
+  spec.token_types = config.count("type_vocab_size", 1);
+  spec.biases.up = false;
+  encoder.mlp.gated = true;
+  encoder.attention = read_heads(config, "num_attention_heads", "num_attention_heads", spec.hidden_size);
+  encoder.attention.rope = read_rope_of_new(config, encoder.attention.head_size);
+  return encoder.finish();
+}
+
 ModelSpec describe_jina(const files::JsonReader& config) {
   const Family family = {.name = "JinaEmbeddingsV3",
                          .context = 8194,
@@ -209,6 +248,15 @@ constinit const Architecture kGte = {
     .names = nomic_bert::kGteNames,
     .fused = nomic_bert::kGteFused,
     .describe = nomic_bert::describe_gte,
+    .prefix = "gte.",
+    .other_prefixes = nomic_bert::kGtePrefixes,
+};
+
+constinit const Architecture kNew = {
+    .model_type = "new",
+    .names = nomic_bert::kGteNames,
+    .fused = nomic_bert::kGteFused,
+    .describe = nomic_bert::describe_new,
     .prefix = "gte.",
     .other_prefixes = nomic_bert::kGtePrefixes,
 };

@@ -3,6 +3,8 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
@@ -85,17 +87,23 @@ double read_logit_scale(const files::JsonReader& config, std::size_t hidden_size
   return scales ? 1.0 / std::sqrt(static_cast<double>(hidden_size)) : 1.0;
 }
 
-ModelSpec describe_as(const files::JsonReader& config, std::string_view name, std::string_view mlp_by_default) {
+/// Returns whether the checkpoint has the encoder alone: FAMILYEncoderModel.
+bool is_encoder_alone(const files::JsonReader& config, std::string_view family) {
+  constexpr std::string_view kField = "architectures";
+  return config.has(kField) &&
+         config.at(kField).strings() == std::vector<std::string>{std::string(family) + "EncoderModel"};
+}
+
+ModelSpec describe_as(const files::JsonReader& config, std::string_view family, std::string_view mlp_by_default) {
   // Positions have no end: the number is the length of the texts in the training, where it is known.
   constexpr std::size_t kContext = 2048;
-  check_class(config, name);
+  const bool alone = is_encoder_alone(config, family);
+  if (!alone) check_class(config, std::string(family) + "ForConditionalGeneration");
   ModelSpec spec;
   spec.hidden_size = config.size("d_model");
   spec.vocab_size = config.size("vocab_size");
   spec.context_length = config.size("n_positions", kContext);
   spec.norm.epsilon = config.positive("layer_norm_epsilon", 1e-6);
-  spec.encoder = EncoderSpec{.start_token = read_start_token(config, 0)};
-
   HalfConfig half;
   half.blocks = read_layer_count(config, "num_layers");
   half.mlp = read_mlp(config, mlp_by_default);
@@ -112,6 +120,8 @@ ModelSpec describe_as(const files::JsonReader& config, std::string_view name, st
   if (bias.reach > kMostReach) {
     config.fail("relative_attention_max_distance", "must be at most " + std::to_string(kMostReach));
   }
+  if (alone) return encoder_alone(spec, half);
+  spec.encoder = EncoderSpec{.start_token = read_start_token(config, 0)};
   HalfConfig decoder = half;
   if (config.has("num_decoder_layers")) decoder.blocks = read_layer_count(config, "num_decoder_layers");
   decoder.attention.relative_bias->backwards = true;
@@ -128,7 +138,7 @@ constinit const Architecture kT5 = {
     .cross_names = t5::kCrossNames,
     .describe =
         [](const files::JsonReader& config) {
-          ModelSpec spec = t5::describe_as(config, "T5ForConditionalGeneration", "relu");
+          ModelSpec spec = t5::describe_as(config, "T5", "relu");
           spec.logit_scale = t5::read_logit_scale(config, spec.hidden_size);
           return spec;
         },
@@ -139,10 +149,7 @@ constinit const Architecture kMt5 = {
     .names = t5::kNames,
     .decoder_names = t5::kDecoderNames,
     .cross_names = t5::kCrossNames,
-    .describe =
-        [](const files::JsonReader& config) {
-          return t5::describe_as(config, "MT5ForConditionalGeneration", "gated-gelu");
-        },
+    .describe = [](const files::JsonReader& config) { return t5::describe_as(config, "MT5", "gated-gelu"); },
 };
 
 constinit const Architecture kUmt5 = {
@@ -152,7 +159,7 @@ constinit const Architecture kUmt5 = {
     .cross_names = t5::kCrossNames,
     .describe =
         [](const files::JsonReader& config) {
-          ModelSpec spec = t5::describe_as(config, "UMT5ForConditionalGeneration", "gated-gelu");
+          ModelSpec spec = t5::describe_as(config, "UMT5", "gated-gelu");
           spec.logit_scale = t5::read_logit_scale(config, spec.hidden_size);
           return spec;
         },

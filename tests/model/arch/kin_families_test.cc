@@ -111,6 +111,27 @@ json llama4_text() {
   return config;
 }
 
+json narrow_embedding(const char* model_type) {
+  json config = small_config(model_type);
+  config["embedding_size"] = 10;
+  return config;
+}
+
+json jina_bert(const char* mlp) {
+  json config = small_config("bert");
+  config["architectures"] = {"JinaBertForMaskedLM"};
+  config["position_embedding_type"] = "alibi";
+  config["feed_forward_type"] = mlp;
+  config["num_attention_heads"] = 6;  // no power of 2
+  return config;
+}
+
+json gte_of_authors() {
+  json config = small_config("new");
+  config["rope_scaling"] = {{"type", "ntk"}, {"factor", 8.0}};
+  return config;
+}
+
 /// The configuration of a multimodal model around that of a text model.
 json beside_images(const char* model_type, json text) {
   text.erase("model_type");
@@ -142,6 +163,11 @@ TEST_CASE("families that differ only in names and settings give the logits of th
                              lfm3(),
                              afmoe_with_biases(),
                              ernie_mixture(),
+                             narrow_embedding("electra"),
+                             narrow_embedding("albert"),
+                             jina_bert("geglu"),
+                             jina_bert("reglu"),
+                             gte_of_authors(),
                              beside_images("qwen2_vl", small_config("")),
                              beside_images("qwen2_5_vl", small_config("")),
                              beside_images("qwen3_vl", small_config("")),

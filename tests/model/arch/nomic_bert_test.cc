@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "described.h"
 #include "layers.h"
 
@@ -82,17 +84,70 @@ TEST_CASE("settings of Nomic BERT's authors that are not supported are refused b
   CHECK(refusal("rotary_scaling_factor", 2) == "config.json: rotary_scaling_factor: is not supported");
 }
 
-TEST_CASE("ELECTRA is BERT with another head, and refuses projected embeddings") {
+TEST_CASE("ELECTRA is BERT with another head, and projects a narrow embedding") {
   json config = with_field(with_field(kConfig, "model_type", "electra"), "embedding_size", 32);
   const ModelSpec spec = described(config);
   CHECK(spec.learned_positions);
   CHECK(spec.token_types == 2);
   CHECK(spec.biases.up);
   CHECK(spec.head_transform == Activation::kGelu);
-  CHECK(test::refusal_of_field(config, "embedding_size", 16) ==
-        "config.json: embedding_size: 16 is not the hidden size: projected embeddings are not supported");
+  CHECK(spec.embedding_size == 0);
+  const ModelSpec narrow = described(with_field(config, "embedding_size", 16));
+  CHECK(narrow.embedding_size == 16);
+  CHECK(narrow.embedding_channels() == 16);
   CHECK(test::refusal_of_field(config, "architectures", {"ElectraForPreTraining"}) ==
         test::Contains("'ElectraForPreTraining' is not supported; supported: ElectraModel, ElectraForMaskedLM"));
+}
+
+TEST_CASE("ALBERT projects a narrow embedding; only one group of layers, or one for each, is supported") {
+  const json config = with_field(kConfig, "model_type", "albert");
+  const ModelSpec spec = described(config);
+  CHECK(spec.embedding_size == 128);
+  CHECK(spec.learned_positions);
+  CHECK(spec.head_transform == Activation::kGeluTanh);
+  CHECK(described(with_field(config, "num_hidden_groups", 2)).layers.size() == 2);
+  CHECK(test::refusal_of_field(with_field(config, "num_hidden_layers", 4), "num_hidden_groups", 2) ==
+        "config.json: num_hidden_groups: 2 is not supported; supported: 1, or as many as layers");
+  CHECK(test::refusal_of_field(config, "inner_group_num", 2) == "config.json: inner_group_num: is not 1");
+}
+
+TEST_CASE("BERT with ALiBi is Jina BERT: no positions, gated MLPs") {
+  json config = with_field(kConfig, "model_type", "bert");
+  config["position_embedding_type"] = "alibi";
+  config["feed_forward_type"] = "geglu";
+  config["architectures"] = {"JinaBertForMaskedLM"};
+  const ModelSpec spec = described(config);
+  CHECK(!spec.learned_positions);
+  CHECK(test::attention_of(spec).alibi);
+  CHECK(test::mlp_of(spec).gated);
+  CHECK(test::mlp_of(spec).activation == Activation::kGelu);
+  CHECK(!spec.biases.up);
+  CHECK(spec.biases.down);
+  CHECK(test::mlp_of(described(with_field(config, "feed_forward_type", "reglu"))).activation == Activation::kRelu);
+  CHECK(test::refusal_of_field(config, "feed_forward_type", "original") ==
+        "config.json: feed_forward_type: 'original' is not supported; supported: geglu, reglu");
+  CHECK(test::refusal_of_field(with_field(kConfig, "model_type", "bert"), "position_embedding_type", "relative_key") ==
+        "config.json: position_embedding_type: 'relative_key' is not supported; supported: absolute");
+}
+
+TEST_CASE("GTE of its authors stretches all texts") {
+  json config = with_field(kConfig, "model_type", "new");
+  config["position_embedding_type"] = "rope";
+  config["rope_theta"] = 20000.0;
+  config["rope_scaling"] = {{"type", "ntk"}, {"factor", 8.0}};
+  const ModelSpec spec = described(config);
+  check_common(spec);
+  CHECK(test::mlp_of(spec).gated);
+  CHECK(!spec.biases.up);
+  const RopeSpec& rope = *test::attention_of(spec).rope;
+  CHECK(rope.theta == 160000);
+  CHECK(rope.scaling == RopeSpec::Scaling::kLinear);
+  CHECK(rope.factor == doctest::Approx(std::pow(8.0, 2.0 / 8)));
+  CHECK(test::attention_of(described(with_field(config, "rope_scaling", nullptr))).rope->theta == 20000);
+  CHECK(test::refusal_of_field(config, "rope_scaling", {{"type", "linear"}, {"factor", 2.0}}) ==
+        "config.json: rope_scaling.type: 'linear' is not supported; supported: ntk");
+  CHECK(test::refusal_of_field(config, "logn_attention_scale", true) ==
+        "config.json: logn_attention_scale: true is not supported");
 }
 
 TEST_CASE("EuroBERT is Llama that sees both sides") {

@@ -13,6 +13,15 @@
 
 namespace ballast::test {
 
+/// Returns ALiBi's slope of a head by the recursion of its authors.
+inline double alibi_slope(std::size_t head, std::size_t heads) {
+  std::size_t power = 1;
+  while (2 * power <= heads) power *= 2;
+  if (head >= power) return alibi_slope(2 * (head - power), 2 * power);
+  const double first = std::pow(2.0, -std::pow(2.0, 3.0 - std::log2(static_cast<double>(power))));
+  return std::pow(first, static_cast<double>(head + 1));
+}
+
 class ReferenceHeads : public ReferenceRoles {
  public:
   ReferenceHeads(const ModelSpec& spec, const RoleTensors& tensors) : ReferenceRoles(spec, tensors) {
@@ -66,6 +75,10 @@ class ReferenceHeads : public ReferenceRoles {
             const auto distance = static_cast<std::int64_t>(s) - static_cast<std::int64_t>(t);
             const std::size_t bucket = spec.relative_bias->bucket(distance);
             score += at(Role::kRelativeBias, layer).weight[bucket * spec.heads + head];
+          }
+          if (spec.alibi) {
+            const double distance = std::abs(static_cast<double>(s) - static_cast<double>(t));
+            score -= alibi_slope(head, spec.heads) * distance;
           }
           if (spec.score_cap > 0) score = spec.score_cap * std::tanh(score / spec.score_cap);
           weights.push_back(std::exp(score));

@@ -120,17 +120,19 @@ class ReferenceModel : public ReferenceRoles {
   Rows embed(const std::vector<int>& ids) const {
     Rows x;
     const auto add_row = [&](Role role, std::size_t row) {
-      const auto begin = at(role).weight.begin() + static_cast<std::ptrdiff_t>(row * spec_.hidden_size);
-      add({begin, begin + static_cast<std::ptrdiff_t>(spec_.hidden_size)}, x.back());
+      const std::size_t size = spec_.embedding_channels();
+      const auto begin = at(role).weight.begin() + static_cast<std::ptrdiff_t>(row * size);
+      add({begin, begin + static_cast<std::ptrdiff_t>(size)}, x.back());
     };
     for (std::size_t t = 0; t < ids.size(); ++t) {
-      x.emplace_back(spec_.hidden_size, 0.0);
+      x.emplace_back(spec_.embedding_channels(), 0.0);
       add_row(Role::kEmbedding, static_cast<std::size_t>(ids[t]));
       for (double& value : x.back()) value *= spec_.embedding_scale;
       if (spec_.learned_positions) add_row(Role::kPositionEmbedding, spec_.first_position + t);
       if (spec_.token_types > 0) add_row(Role::kTokenTypeEmbedding, 0);
     }
-    return spec_.embedding_norm ? norm(Role::kEmbeddingNorm, 0, x) : x;
+    if (spec_.embedding_norm) x = norm(Role::kEmbeddingNorm, 0, x);
+    return spec_.embedding_size > 0 ? linear(Role::kEmbeddingProjection, 0, x) : x;
   }
 
   void find_token_inputs(const std::vector<int>& ids, const Rows& embedded) const {

@@ -1,0 +1,31 @@
+"""The base of tests that ask one server of tiny models over its socket."""
+
+import json
+import pathlib
+
+from golden.suite import Suite
+from server_process import Client, Server
+
+
+class ServedSuite(Suite):
+    """Serves the models of the work folder, which a test writes before, with a small memory for caches."""
+
+    CACHE_BYTES = 32 << 20
+
+    def __init__(self, program: list[str], work: pathlib.Path):
+        super().__init__(program, work, renew=False)
+
+    def serve(self, *models: str) -> None:
+        self.server = Server(self.program, *models, "--cache-memory", self.CACHE_BYTES, folder=self.work)
+        self.client = Client(self.server.port)
+
+    def answer(self, path: str, **body):
+        reply = self.client.post(path, body)
+        if reply.status != 200:
+            raise RuntimeError(f"{path} {json.dumps(body)[:300]} was answered with {reply}")
+        return reply.json()
+
+    def refused(self, path: str, says: str, **body) -> None:
+        reply = self.client.post(path, body)
+        self.check(f"{path} with {json.dumps(body)[:80]}: 400, '{says}'",
+                   reply.status == 400 and says in reply.json()["error"]["message"], reply)
