@@ -47,10 +47,10 @@ std::size_t most_heads(const ModelSpec& spec) {
   return heads;
 }
 
-jobs::JobKey key_of(const std::filesystem::path& model, const CalibrateOptions& options, const std::vector<int>& prefix,
+jobs::JobKey key_of(const model::ModelSource& source, const CalibrateOptions& options, const std::vector<int>& prefix,
                     const Ranks& ranks) {
   jobs::JobKey key(options.compute);
-  key.add("job", "calibrate").add_model(options.model_identity, model);
+  key.add("job", "calibrate").add_model(options.model_identity, source.paths());
   for (const auto& text : options.text_files) key.add_file(text);
   key.add("samples", options.samples).add("length", options.length).add("seed", options.seed);
   key.add("prefix", prefix_name({.tokens = prefix})).add("rank", ranks.rank()).add("ranks", ranks.size());
@@ -82,8 +82,7 @@ class Calibration {
   /// Stores the progress in the folder, unless its path is empty.
   Statistics run(const std::filesystem::path& state_folder) {
     if (!state_folder.empty()) {
-      state_.emplace(JobState::folder_of(state_folder, ranks_),
-                     key_of(source_.checkpoint().path(), options_, prefix_, ranks_));
+      state_.emplace(JobState::folder_of(state_folder, ranks_), key_of(source_, options_, prefix_, ranks_));
     }
     const ModelSpec& spec = source_.spec();
     outer_.emplace(source_.spec(), source_.parts());

@@ -97,8 +97,10 @@ JobKey& JobKey::add_content(std::string_view name, const fs::path& path) {
   return add(name, digits);
 }
 
-JobKey& JobKey::add_model(std::string_view identity, const fs::path& path) {
-  return identity.empty() ? add_file(path) : add("model", identity);
+JobKey& JobKey::add_model(std::string_view identity, const std::vector<fs::path>& paths) {
+  if (!identity.empty()) return add("model", identity);
+  for (const fs::path& path : paths) add_file(path);
+  return *this;
 }
 
 std::string JobKey::digest() const {

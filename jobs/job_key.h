@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ballast/compute_options.h"
 
@@ -30,8 +31,8 @@ class JobKey {
   /// Adds a file by its contents, independent of its path. Throws Error if it cannot be read.
   JobKey& add_content(std::string_view name, const std::filesystem::path& path);
 
-  /// Adds a model by its owner's `identity`, independent of its path; by add_file() if that is empty.
-  JobKey& add_model(std::string_view identity, const std::filesystem::path& path);
+  /// Adds a model by its owner's `identity`, independent of its paths; each by add_file() if that is empty.
+  JobKey& add_model(std::string_view identity, const std::vector<std::filesystem::path>& paths);
 
   /// Returns 16 hexadecimal digits.
   std::string digest() const;

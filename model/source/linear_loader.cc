@@ -120,13 +120,14 @@ std::optional<formats::StoredCodes> LinearLoader::codec_codes(const MatrixLocati
 
 std::optional<formats::StoredCodes> LinearLoader::stored_codes(Role role, std::size_t layer, std::size_t expert) const {
   const MatrixLocation matrix = locator_.stored(role, layer, expert);
-  if (matrix.mxfp4 || !can_keep_codes(matrix, role)) return {};
+  if (matrix.mxfp4 || !can_keep_codes(matrix, role, layer, expert)) return {};
   const auto [rows, cols] = matrix_shape(locator_.spec(), layer, role);
   return matrix.foreign ? codec_codes(matrix, rows, cols) : block_codes(matrix, rows, cols);
 }
 
-bool LinearLoader::can_keep_codes(const MatrixLocation& matrix, Role role) const {
-  return !locator_.changes_weights(role) && !matrix.transposed && matrix.cols.empty();
+bool LinearLoader::can_keep_codes(const MatrixLocation& matrix, Role role, std::size_t layer,
+                                  std::size_t expert) const {
+  return !locator_.changes_weights(matrix, role, layer, expert) && !matrix.transposed && matrix.cols.empty();
 }
 
 std::optional<Linear> LinearLoader::linear_of_codes(Role role, std::size_t layer, std::size_t expert) const {
@@ -155,7 +156,7 @@ std::optional<Linear> LinearLoader::linear_of_codes(Role role, std::size_t layer
 }
 
 std::optional<kernels::FloatMatrix> LinearLoader::mapped_floats(const MatrixLocation& matrix, Role role,
-                                                                std::size_t layer) const {
+                                                                std::size_t layer, std::size_t expert) const {
   if (matrix.foreign) return {};
   const auto [rows, cols] = matrix_shape(locator_.spec(), layer, role);
   const TensorView view = locator_.checked_matrix(matrix, cols);
@@ -163,7 +164,8 @@ std::optional<kernels::FloatMatrix> LinearLoader::mapped_floats(const MatrixLoca
   // Rows that are consecutive in the file can be multiplied where they are.
   const bool in_order = std::ranges::adjacent_find(
                             matrix.rows, [](std::size_t a, std::size_t b) { return b != a + 1; }) == matrix.rows.end();
-  if (!plain || !in_order || !matrix.cols.empty() || matrix.transposed || locator_.changes_weights(role)) return {};
+  if (!plain || !in_order || !matrix.cols.empty() || matrix.transposed) return {};
+  if (locator_.changes_weights(matrix, role, layer, expert)) return {};
   const kernels::FloatType type = view.dtype == DType::kF16    ? kernels::FloatType::kF16
                                   : view.dtype == DType::kBF16 ? kernels::FloatType::kBF16
                                                                : kernels::FloatType::kF32;
@@ -183,7 +185,7 @@ Linear LinearLoader::linear(Role role, std::size_t layer, std::size_t expert) co
   linear.name = locator_.name(role, layer, expert);
   FloatMatrixHolder holder;
   holder.compute = compute_;
-  if (const auto mapped = mapped_floats(locator_.stored(role, layer, expert), role, layer)) {
+  if (const auto mapped = mapped_floats(locator_.stored(role, layer, expert), role, layer, expert)) {
     holder.matrix = *mapped;
   } else {
     FloatWeights weights = decoder_.float_weights(role, layer, expert);
@@ -206,7 +208,7 @@ void LinearLoader::add_module(Role role, std::size_t layer, std::size_t expert,
   modules[matrix.module] = {.type = codes.type,
                             .tensors = locator_.checked_tensors(matrix, cols),
                             .weights = std::uint64_t{matrix.stored_rows} * cols,
-                            .keeps_codes = codes.layout.has_value() && can_keep_codes(matrix, role)};
+                            .keeps_codes = codes.layout.has_value() && can_keep_codes(matrix, role, layer, expert)};
 }
 
 std::map<std::string, ForeignModule> LinearLoader::foreign_modules() const {

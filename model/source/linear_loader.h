@@ -56,11 +56,12 @@ class LinearLoader {
                                                   std::size_t cols) const;
   std::optional<formats::StoredCodes> codec_codes(const MatrixLocation& matrix, std::size_t rows,
                                                   std::size_t cols) const;
-  bool can_keep_codes(const MatrixLocation& matrix, Role role) const;
+  bool can_keep_codes(const MatrixLocation& matrix, Role role, std::size_t layer, std::size_t expert) const;
   std::size_t stored_rows(const std::string& module) const;
 
   /// Returns a view of a matrix of floats that can be multiplied where it is in the file, or nullopt.
-  std::optional<kernels::FloatMatrix> mapped_floats(const MatrixLocation& matrix, Role role, std::size_t layer) const;
+  std::optional<kernels::FloatMatrix> mapped_floats(const MatrixLocation& matrix, Role role, std::size_t layer,
+                                                    std::size_t expert) const;
   void add_module(Role role, std::size_t layer, std::size_t expert,
                   std::map<std::string, ForeignModule>& modules) const;
 

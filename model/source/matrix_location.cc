@@ -69,15 +69,6 @@ std::vector<std::size_t> undo_rope_interleaving(const LayerSpec& layer, Role rol
   return order;
 }
 
-bool rope_is_interleaved(const StorageLayout& layout, const LayerSpec& layer, Role role) {
-  if (layout.written_by_ballast || layer.attention() == nullptr || !layer.attention()->rope) return false;
-  const Architecture& architecture = *layout.architecture;
-  const bool in_huggingface = architecture.huggingface_interleaves_rope || layer.latent() != nullptr;
-  if (!(layout.gguf ? architecture.gguf_interleaves_rope : in_huggingface)) return false;
-  if (role == Role::kQuery || role == Role::kQueryNorm || role == Role::kKeyNorm) return true;
-  return role == (layer.latent() != nullptr ? Role::kKeyPosition : Role::kKey);
-}
-
 /// Returns whether a checkpoint has a module of this name, and writes to `stored` how its tensors are named.
 bool take_module(const StorageLayout& layout, const files::Checkpoint& checkpoint, const std::string& name,
                  bool of_expert, MatrixLocation& stored) {
@@ -137,6 +128,15 @@ bool has_stored_rows(const StorageLayout& layout, const MatrixLocation& stored, 
 }
 
 }  // namespace
+
+bool rope_is_interleaved(const StorageLayout& layout, const LayerSpec& layer, Role role) {
+  if (layout.written_by_ballast || layer.attention() == nullptr || !layer.attention()->rope) return false;
+  const Architecture& architecture = *layout.architecture;
+  const bool in_huggingface = architecture.huggingface_interleaves_rope || layer.latent() != nullptr;
+  if (!(layout.gguf ? architecture.gguf_interleaves_rope : in_huggingface)) return false;
+  if (role == Role::kQuery || role == Role::kQueryNorm || role == Role::kKeyNorm) return true;
+  return role == (layer.latent() != nullptr ? Role::kKeyPosition : Role::kKey);
+}
 
 std::string tensor_name(const std::string& module, const std::string& suffix) {
   return module + (module.ends_with('_') ? "" : ".") + suffix;

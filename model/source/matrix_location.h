@@ -61,6 +61,9 @@ std::string find_vector(const StorageLayout& layout, const files::Checkpoint& ch
 /// Returns the name that a tensor has in a checkpoint, among those that it may have with other prefixes.
 std::string find_tensor(const StorageLayout& layout, const files::Checkpoint& checkpoint, const std::string& name);
 
+/// Returns whether the rows of a role's heads are stored in pairs of those that rotate together.
+bool rope_is_interleaved(const StorageLayout& layout, const LayerSpec& layer, Role role);
+
 /// Returns the stored channel for each of the `count` channels of a norm of queries or keys; empty: as they are.
 std::vector<std::size_t> head_channel_order(const StorageLayout& layout, const LayerSpec& layer, Role norm,
                                             std::size_t count);

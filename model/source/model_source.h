@@ -50,6 +50,13 @@ class ModelSource {
   const Architecture& architecture() const { return locator_.architecture(); }
   const files::Checkpoint& checkpoint() const { return locator_.checkpoint(); }
 
+  /// Returns the folders or files that are read: the model, and its adapter if there is one.
+  std::vector<std::filesystem::path> paths() const {
+    std::vector<std::filesystem::path> paths = {checkpoint().path()};
+    if (locator_.adapter() != nullptr) paths.push_back(locator_.adapter()->path());
+    return paths;
+  }
+
   /// Returns the Hugging Face configuration, translated when the source is a GGUF.
   const nlohmann::json& config() const { return locator_.config(); }
   const std::optional<QuantizationConfig>& quantization() const { return locator_.quantization(); }

@@ -9,10 +9,9 @@
 
 #include "ballast/error.h"
 #include "files/checkpoint.h"
+#include "files/config_file.h"
 #include "files/json_reader.h"
-#include "files/mapped_file.h"
 #include "files/safetensors/safetensors_file.h"
-#include "files/strict_json.h"
 #include "formats/decode_floats.h"
 #include "model/arch/decoder_config.h"
 
@@ -27,17 +26,6 @@ constexpr std::array<std::pair<std::string_view, Pooling>, 3> kSentencePoolings{
 constexpr std::array kFlags = {
     "pooling_mode_cls_token",  "pooling_mode_mean_tokens",          "pooling_mode_lasttoken",
     "pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens"};
-
-/// A JSON file and the object that it holds.
-struct ConfigFile {
-  nlohmann::json json;
-  std::string name;
-
-  explicit ConfigFile(const std::filesystem::path& path)
-      : json(files::parse_strict_json(files::read_whole_file(path), path.string())), name(path.string()) {}
-
-  files::JsonReader reader() const { return {json, name}; }
-};
 
 /// Reads the kind of pooling: newer files name it, older ones have a flag for each kind.
 Pooling read_sentence_pooling(const files::JsonReader& config) {
@@ -65,7 +53,7 @@ constexpr const char* kSentenceFile = "config_sentence_transformers.json";
 /// Reads the prompts, in the order of their names.
 void read_prompts(const std::filesystem::path& directory, TextVectorSpec& spec) {
   if (!std::filesystem::exists(directory / kSentenceFile)) return;
-  const ConfigFile file(directory / kSentenceFile);
+  const files::ConfigFile file(directory / kSentenceFile);
   const files::JsonReader config = file.reader();
   if (config.has("prompts")) {
     const files::JsonReader prompts = config.object("prompts");
@@ -83,7 +71,7 @@ void read_prompts(const std::filesystem::path& directory, TextVectorSpec& spec) 
 std::size_t read_most_tokens(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / "sentence_bert_config.json";
   if (!std::filesystem::exists(path)) return 0;
-  const ConfigFile file(path);
+  const files::ConfigFile file(path);
   return file.reader().has("max_seq_length") ? file.reader().size("max_seq_length") : 0;
 }
 
@@ -102,7 +90,7 @@ std::string read_folder(const files::JsonReader& module) {
 }
 
 TextDenseSpec read_dense(const std::filesystem::path& directory, const std::string& folder) {
-  const ConfigFile file(directory / folder / "config.json");
+  const files::ConfigFile file(directory / folder / "config.json");
   const files::JsonReader config = file.reader();
   TextDenseSpec dense{.folder = folder,
                       .inputs = config.size("in_features"),
@@ -163,7 +151,7 @@ class ModuleReader {
   void read(const files::JsonReader& module) {
     const std::string name = module_kind(module);
     if (name == "Pooling") {
-      const ConfigFile file(directory_ / module.text("path") / "config.json");
+      const files::ConfigFile file(directory_ / module.text("path") / "config.json");
       spec_.pooling = read_sentence_pooling(file.reader());
       pools_prompts_ = file.reader().flag("include_prompt", true);
       pooling_ = module;
@@ -198,7 +186,7 @@ class ModuleReader {
 std::optional<TextVectorSpec> read_sentence_modules(const std::filesystem::path& directory, std::size_t hidden_size) {
   const std::filesystem::path path = directory / kModulesFile;
   if (!std::filesystem::exists(path)) return {};
-  const ConfigFile file(path);
+  const files::ConfigFile file(path);
   ModuleReader reader(directory);
   for (const files::JsonReader& module : file.reader().elements()) {
     if (module_kind(module) == "LogitScore") return {};  // a reranker by the probability of a token makes no vectors
@@ -219,7 +207,7 @@ std::optional<TextVectorSpec> read_sentence_modules(const std::filesystem::path&
 
 std::optional<ClassifierSpec::Function> read_cross_encoder_function(const std::filesystem::path& directory) {
   if (!std::filesystem::exists(directory / kSentenceFile)) return {};
-  const ConfigFile file(directory / kSentenceFile);
+  const files::ConfigFile file(directory / kSentenceFile);
   if (!file.reader().has("activation_fn")) return {};
   return read_torch_function(file.reader(), "activation_fn");
 }
@@ -229,7 +217,7 @@ namespace {
 /// Returns the folder of the LogitScore module; nullopt if there is none.
 std::optional<std::filesystem::path> find_logit_score(const std::filesystem::path& directory) {
   if (!std::filesystem::exists(directory / kModulesFile)) return {};
-  const ConfigFile file(directory / kModulesFile);
+  const files::ConfigFile file(directory / kModulesFile);
   for (const files::JsonReader& module : file.reader().elements()) {
     if (module_kind(module) == "LogitScore") return directory / read_folder(module);
   }
@@ -244,7 +232,7 @@ int read_vocabulary_token(const files::JsonReader& config, std::string_view fiel
 std::string read_template_arguments(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / "sentence_bert_config.json";
   if (!std::filesystem::exists(path)) return {};
-  const ConfigFile file(path);
+  const files::ConfigFile file(path);
   if (!file.reader().has("processing_kwargs")) return {};
   const files::JsonReader all = file.reader().object("processing_kwargs");
   if (!all.has("chat_template")) return {};
@@ -261,7 +249,7 @@ void check_template_arguments(const files::JsonReader& arguments) {
 std::optional<ClassifierSpec> read_token_classifier(const std::filesystem::path& directory, const ModelSpec& spec) {
   const std::optional<std::filesystem::path> folder = find_logit_score(directory);
   if (!folder) return {};
-  const ConfigFile file(*folder / "config.json");
+  const files::ConfigFile file(*folder / "config.json");
   const files::JsonReader config = file.reader();
   if (!spec.causal || !spec.has_head) config.fail("needs a decoder with a head");
   if (spec.logit_cap > 0) config.fail("scores of capped logits are not supported");
@@ -290,7 +278,7 @@ std::vector<std::filesystem::path> dense_module_files(const std::filesystem::pat
   const auto add = [&](const std::filesystem::path& file) {
     if (std::ranges::find(files, file) == files.end()) files.push_back(file);
   };
-  const ConfigFile modules(directory / kModulesFile);
+  const files::ConfigFile modules(directory / kModulesFile);
   for (const files::JsonReader& module : modules.reader().elements()) {
     if (module_kind(module) == "Pooling") add(std::filesystem::path(read_folder(module)) / "config.json");
   }

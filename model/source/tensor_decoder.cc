@@ -81,6 +81,18 @@ std::vector<float> TensorDecoder::bias(Role role, std::size_t layer, std::size_t
   return own_rows(matrix, 1, std::move(values));
 }
 
+/// Adds what an adapter changes, of which the factors are as in the module: rows in the order of the tensor, or of the
+/// role, and never transposed.
+void TensorDecoder::add_adapter(MatrixLocation matrix, Role role, std::size_t layer, std::size_t expert,
+                                FloatWeights& weights) const {
+  const auto [module, whole] = locator_.adapted(matrix, role, layer, expert);
+  if (module == nullptr) return;
+  std::vector<float> added = locator_.adapter()->product(*module).values();
+  matrix.transposed = false;
+  if (whole) added = own_rows(matrix, weights.cols, std::move(added));
+  for (std::size_t i = 0; i < added.size(); ++i) weights.values[i] += added[i];
+}
+
 FloatWeights TensorDecoder::float_weights(Role role, std::size_t layer, std::size_t expert) const {
   const auto [rows, cols] = matrix_shape(locator_.spec(), layer, role);
   const MatrixLocation matrix = locator_.stored(role, layer, expert);
@@ -95,8 +107,9 @@ FloatWeights TensorDecoder::float_weights(Role role, std::size_t layer, std::siz
     formats::decode_floats(view, locator_.context(matrix.weight()), all.data(),
                            [&] { locator_.checkpoint().release(matrix.weight()); });
   }
-  multiply(locator_.stored_factor(role).weights, all);
   FloatWeights weights{rows, cols, own_rows(matrix, cols, std::move(all))};
+  add_adapter(matrix, role, layer, expert, weights);
+  multiply(locator_.stored_factor(role).weights, weights.values);
   multiply_by_vectors(role, layer, expert, weights);
   return weights;
 }
@@ -105,7 +118,7 @@ std::vector<float> TensorDecoder::float_rows(Role role, std::size_t first, std::
   const MatrixLocation matrix = locator_.stored(role, 0, 0);
   const std::size_t cols = matrix_shape(locator_.spec(), 0, role).second;
   const bool as_stored = !matrix.foreign && !matrix.mxfp4 && !matrix.transposed && matrix.rows.empty() &&
-                         matrix.cols.empty() && !locator_.changes_weights(role);
+                         matrix.cols.empty() && !locator_.changes_weights(matrix, role, 0, 0);
   std::vector<float> values(count * cols);
   if (!as_stored) {
     const FloatWeights all = float_weights(role, 0, 0);

@@ -33,6 +33,8 @@ class TensorDecoder {
   std::vector<float> floats(const std::string& name, const Shape& shape) const;
   std::vector<float> gain(Role norm, std::size_t layer) const;
   void decode_codec(const MatrixLocation& matrix, std::size_t cols, float* dst) const;
+  void add_adapter(MatrixLocation matrix, Role role, std::size_t layer, std::size_t expert,
+                   FloatWeights& weights) const;
   void multiply_by_vectors(Role role, std::size_t layer, std::size_t expert, FloatWeights& weights) const;
 
   const TensorLocator& locator_;

@@ -45,7 +45,8 @@ bool is_bare_model(const files::JsonReader& config) {
 
 }  // namespace
 
-TensorLocator::TensorLocator(const std::filesystem::path& path) : checkpoint_(files::open_checkpoint(path)) {
+TensorLocator::TensorLocator(const std::filesystem::path& path)
+    : adapter_(read_adapter(path)), checkpoint_(files::open_checkpoint(adapter_ ? adapter_->base() : path)) {
   const std::string file = checkpoint_->path().string();
   layout_.gguf = checkpoint_->kind() == files::Checkpoint::Kind::kGguf;
   std::optional<TextVectorSpec> gguf_vectors;
@@ -103,6 +104,7 @@ TensorLocator::TensorLocator(const std::filesystem::path& path) : checkpoint_(fi
   if (unread && !all_is_plain()) std::rethrow_exception(unread);
   find_head(config);
   check_tensors();
+  if (adapter_) check_adapter();
 }
 
 /// Reads the token with which a decoder's text begins: that of generation_config.json counts before config.json's.
@@ -310,10 +312,50 @@ bool TensorLocator::gain_is_in_matrices(Role norm) const {
   });
 }
 
-bool TensorLocator::changes_weights(Role role) const {
+bool TensorLocator::changes_weights(const MatrixLocation& matrix, Role role, std::size_t layer,
+                                    std::size_t expert) const {
   const bool by_vector =
       std::ranges::any_of(stored_vectors_, [&](const StoredVector& vector) { return vector.role == role; });
-  return by_vector || stored_factor(role).weights != 1.0;
+  return by_vector || stored_factor(role).weights != 1.0 || adapted(matrix, role, layer, expert).module != nullptr;
+}
+
+TensorLocator::Adapted TensorLocator::adapted(const MatrixLocation& matrix, Role role, std::size_t layer,
+                                              std::size_t expert) const {
+  if (!adapter_) return {};
+  if (const std::string* module = adapter_->find(matrix.module)) return {.module = module, .whole = true};
+  // A tensor of several matrices is one module for each while transformers runs the model.
+  if (matrix.rows.empty()) return {};
+  return {.module = adapter_->find(name(role, layer, expert))};
+}
+
+/// Throws Error if the adapter changes something that is not in the model or has another shape.
+void TensorLocator::check_adapter() const {
+  if (layout_.written_by_ballast) {
+    throw Error(adapter_->path().string(), "ballast wrote its model, '" + checkpoint_->path().string() +
+                                               "': adapt the original and convert the result");
+  }
+  std::vector<std::string> found;
+  const auto check = [&](Role role, std::size_t layer, std::size_t expert) {
+    if (is_norm(role) || is_vector(role)) return;
+    const MatrixLocation matrix = stored(role, layer, expert);
+    const Adapted own = adapted(matrix, role, layer, expert);
+    if (own.module == nullptr) return;
+    found.push_back(*own.module);
+    const LoraProduct& product = adapter_->product(*own.module);
+    const auto [rows, cols] = matrix_shape(spec_, layer, role);
+    const std::size_t outputs = own.whole ? matrix.stored_rows : rows;
+    const bool in_order = own.whole || !rope_is_interleaved(layout_, spec_.layers[layer], role);
+    if (product.outputs == outputs && product.inputs == cols && in_order && matrix.slices == 0) return;
+    throw Error(adapter_->path().string() + ": " + *own.module,
+                "has products of " + std::to_string(product.outputs) + " x " + std::to_string(product.inputs) +
+                    ", which cannot be added to the model's matrix of " + std::to_string(outputs) + " x " +
+                    std::to_string(cols));
+  };
+  for (const Role role : outer_roles(spec_)) check(role, 0, 0);
+  for (std::size_t layer = 0; layer < spec_.layers.size(); ++layer) {
+    for (const Part& part : block_linears(spec_, layer)) check(part.role, layer, part.expert);
+  }
+  adapter_->check_modules(found, checkpoint_->names());
 }
 
 Shape TensorLocator::vector_shape(const StoredVector& vector, std::size_t layer) const {
@@ -475,6 +517,7 @@ void TensorLocator::release_block(std::size_t layer) const {
 
 bool TensorLocator::is_rounded(Role role, std::size_t layer, std::size_t expert) const {
   const MatrixLocation matrix = stored(role, layer, expert);
+  if (adapted(matrix, role, layer, expert).module != nullptr) return false;
   return matrix.foreign || matrix.mxfp4 || dtype_info(checkpoint_->tensor(matrix.weight()).dtype).block_elements > 1;
 }
 

@@ -16,6 +16,7 @@
 #include "files/checkpoint.h"
 #include "formats/codecs/codec.h"
 #include "model/arch/architecture.h"
+#include "model/source/lora_adapter.h"
 #include "model/source/matrix_location.h"
 #include "model/source/quantization_config.h"
 #include "model/structure/block_structure.h"
@@ -26,8 +27,12 @@ namespace ballast::model {
 /// decodes no weights. Thread-safe.
 class TensorLocator {
  public:
-  /// Throws Error if a tensor that the spec needs is missing or has another shape.
+  /// Opens a model, or an adapter with the model that it changes. Throws Error if a tensor that the spec needs is
+  /// missing or has another shape.
   explicit TensorLocator(const std::filesystem::path& path);
+
+  /// Returns the adapter; null if there is none.
+  const LoraAdapter* adapter() const { return adapter_.get(); }
 
   const ModelSpec& spec() const { return spec_; }
   const Architecture& architecture() const { return *architecture_; }
@@ -84,8 +89,15 @@ class TensorLocator {
   std::string vector_name(const StoredVector& vector, std::size_t layer) const;
   StoredFactor stored_factor(Role role) const;
 
-  /// Returns whether such a vector or factor makes the weights of a role differ from the checkpoint's.
-  bool changes_weights(Role role) const;
+  /// What the adapter adds to a matrix.
+  struct Adapted {
+    const std::string* module = nullptr;  ///< of the adapter; null: nothing
+    bool whole = false;                   ///< it is the whole tensor, not the role's own matrix
+  };
+  Adapted adapted(const MatrixLocation& matrix, Role role, std::size_t layer, std::size_t expert) const;
+
+  /// Returns whether the adapter, or such a vector or factor, makes the weights of a role differ from the checkpoint's.
+  bool changes_weights(const MatrixLocation& matrix, Role role, std::size_t layer, std::size_t expert) const;
 
   std::uint64_t stored_bytes(Role role, std::size_t layer, std::size_t expert) const;
   bool is_rounded(Role role, std::size_t layer, std::size_t expert) const;
@@ -106,12 +118,14 @@ class TensorLocator {
   void find_head_after_encoder(const files::JsonReader& config);
   void check_tensors() const;
   void check_block(std::size_t layer) const;
+  void check_adapter() const;
   void check_role(Role role, std::size_t layer, std::size_t expert = 0) const;
   bool has_draft_tensor() const;
   bool is_plain(Role role, std::size_t layer, std::size_t expert) const;
   bool all_is_plain() const;
   bool gain_is_in_matrices(Role norm) const;
 
+  std::shared_ptr<const LoraAdapter> adapter_;
   std::shared_ptr<files::Checkpoint> checkpoint_;
   const Architecture* architecture_ = nullptr;
   StorageLayout layout_;

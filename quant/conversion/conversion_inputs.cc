@@ -189,7 +189,7 @@ jobs::JobKey ConversionInputs::key_with(const Recipe& recipe) const {
   jobs::JobKey key(calibration_.compute);
   key.add("job", "convert")
       .add("output", output_format_name(options_.output_format))
-      .add_model(calibration_.model_identity, source().checkpoint().path())
+      .add_model(calibration_.model_identity, source().paths())
       .add("recipe", recipe_json(recipe));
   // Statistics are identified by content, because Python writes a new file for each call.
   if (options_.statistics) key.add_content("statistics", *options_.statistics);

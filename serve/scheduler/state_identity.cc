@@ -71,7 +71,9 @@ std::string state_identity(const engine::LoadedModel& loaded, const model::Seque
   key.add("cache", static_cast<std::uint64_t>(root.cache().type()));
   key.add("page", root.cache().page_bytes()).add("mixers", root.mixer_bytes()).add("prefix", root.position());
   try {
-    for (const fs::path& file : files_of_model(loaded.path)) add_model_file(file, key);
+    for (const fs::path& path : source.paths()) {
+      for (const fs::path& file : files_of_model(path)) add_model_file(file, key);
+    }
   } catch (const fs::filesystem_error& error) {
     throw FileError(loaded.path.string(), "cannot be read: " + error.code().message());
   }

@@ -45,7 +45,7 @@ TEST_CASE("a named model may be in any directory") {
   const TemporaryDirectory directory;
   test::write_file(directory / "a", "1");
   const auto digest = [&](const char* name, const char* file) {
-    return JobKey().add_model(name, directory / file).digest();
+    return JobKey().add_model(name, {directory / file}).digest();
   };
   CHECK(digest("mine", "a") == digest("mine", "b"));
   CHECK(digest("mine", "a") != digest("other", "a"));

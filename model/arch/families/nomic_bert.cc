@@ -1,5 +1,5 @@
 // Encoders like BERT with rotation instead of learned positions: Nomic BERT and GTE with gated MLPs, and Jina
-// Embeddings v3 without its adapters. `new` is the name of GTE in checkpoints of its authors' own code.
+// Embeddings v3. `new` is the name of GTE in checkpoints of its authors' own code.
 #include <array>
 #include <cmath>
 #include <string>
