@@ -127,6 +127,7 @@ Model::Model(std::shared_ptr<const ModelSource> source, FloatLayout layout, cons
   }
   if (spec().text_vectors)
     text_dense_ = TextDense(source_->checkpoint().path(), *spec().text_vectors, source_->compute());
+  token_heads_ = read_token_heads(source_->checkpoint().path(), spec().hidden_size, source_->compute());
   experts_ = make_expert_cache(*source_, layout, options);
   const std::size_t layers = spec().layers.size();
   blocks_.resize(layers);

@@ -21,6 +21,7 @@
 #include "model/forward/forward.h"
 #include "model/source/model_source.h"
 #include "model/source/sentence_modules.h"
+#include "model/source/token_heads.h"
 #include "model/token_input.h"
 #include "text/tokenizer.h"
 
@@ -134,6 +135,7 @@ class Model {
 
   /// Returns the dense modules that pooled vectors of texts pass.
   const TextDense& text_dense() const { return text_dense_; }
+  const TokenHeads& token_heads() const { return token_heads_; }
 
   /// Computes forward() and logits [all wanted][vocab_size] without waking threads in between.
   void run(std::span<const SequenceTokens> batch, float* logits, Workspace& workspace) const;
@@ -197,6 +199,7 @@ class Model {
   bool lies_in_file_ = false;  ///< some weights are read from the files while the model runs
   RopeTable rope_;
   TextDense text_dense_;
+  TokenHeads token_heads_;
   std::optional<Classifier> classifier_;
   std::optional<DraftHead> draft_head_;
 };

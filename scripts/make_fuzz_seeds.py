@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Writes tests/fuzz/corpus/{safetensors,gguf,gguf_model,modules,config,statistics,recipe,quantized,foreign,template,
+"""Writes tests/fuzz/corpus/{safetensors,torch,gguf,gguf_model,modules,config,statistics,recipe,quantized,foreign,template,
 ranks,charsmap,reply,state}: small valid files that fuzzing starts from."""
 
 import base64
+import io
 import json
 import math
 import pathlib
 import struct
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CORPUS = ROOT / "tests/fuzz/corpus"
@@ -26,6 +28,26 @@ BLOCKS = {2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 10: (
 def safetensors(header: dict, data: bytes) -> bytes:
     text = json.dumps(header, separators=(",", ":")).encode()
     return struct.pack("<Q", len(text)) + text + data
+
+
+def torch_archive(values: bytes, kind: str) -> bytes:
+    """A file of torch.save with a weight [2, 3] and a bias [2], whose values follow each other."""
+    def short(value: str) -> bytes:
+        return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+    def tensor(offset: int, sizes: list[int], strides: list[int]) -> bytes:
+        shape = b"".join(b"(" + b"".join(b"K" + bytes([n]) for n in numbers) + b"t" for numbers in (sizes, strides))
+        return (b"ctorch._utils\n_rebuild_tensor_v2\nq\1((" + short("storage") + b"ctorch\n" + kind.encode() +
+                b"Storage\n" + short("0") + short("cpu") + b"K\x08tQK" + bytes([offset]) + shape +
+                b"\x89ccollections\nOrderedDict\n)RtR")
+
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in (("data.pkl", b"\x80\2ccollections\nOrderedDict\n)Rq\0(" + short("weight") +
+                               tensor(0, [2, 3], [3, 1]) + short("bias") + tensor(6, [2], [1]) + b"u}" +
+                               short("_metadata") + b"h\0sb."), ("data/0", values), ("version", b"3\n")):
+            archive.writestr(zipfile.ZipInfo("seed/" + name), content)  # without the time
+    return file.getvalue()
 
 
 def text(value: str) -> bytes:
@@ -265,6 +287,9 @@ def main() -> None:
     write("safetensors", "integers", safetensors(
         {"i": {"dtype": "I64", "shape": [], "data_offsets": [0, 8]},
          "none": {"dtype": "U8", "shape": [0, 3], "data_offsets": [8, 8]}}, bytes(8)))
+
+    write("torch", "floats", torch_archive(struct.pack("<8f", *range(8)), "Float"))
+    write("torch", "halves", torch_archive(struct.pack("<8e", *range(8)), "Half"))
 
     metadata = [("general.architecture", STRING, text("llama")), ("general.alignment", U32, struct.pack("<I", 32)),
                 ("llama.rope.freq_base", F32, struct.pack("<f", 1e4)), ("flag", BOOL, b"\1"),

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +32,15 @@ struct TextVectors {
   std::vector<float> values;  ///< [texts][size]
   std::size_t tokens = 0;     ///< of all texts
   std::size_t cut = 0;        ///< number of truncated texts
+};
+
+/// The weights of a text's words, by the ids of their tokens; those of 0 are left out.
+using WordWeights = std::map<int, float>;
+
+/// Vectors of the tokens of texts but their first, each of length 1.
+struct TokenVectors {
+  std::size_t size = 0;                   ///< values of a vector
+  std::vector<std::vector<float>> texts;  ///< [tokens][size] each
 };
 
 struct VectorOptions {

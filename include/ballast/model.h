@@ -89,6 +89,14 @@ class Model {
   TextVectors embed(std::span<const std::string> texts, const EmbedOptions& options = {},
                     const Progress& progress = {}) const;
 
+  /// Return what models with files for that make of each token (bge-m3): weights of a text's words, from
+  /// sparse_linear.pt, and vectors of its tokens, from colbert_linear.pt. Of the options, pooling, `normalized` and
+  /// `dimensions` have no effect. Throw Error for a model without the file.
+  std::vector<WordWeights> embed_sparse(std::span<const std::string> texts, const EmbedOptions& options = {},
+                                        const Progress& progress = {}) const;
+  TokenVectors embed_tokens(std::span<const std::string> texts, const EmbedOptions& options = {},
+                            const Progress& progress = {}) const;
+
   /// Returns the scores of each text, or of its tokens, by the model's classifier. Texts run in batches, and the scores
   /// of one do not depend on the others. Throws Error for a model without a classifier and a text without tokens.
   Classification classify(std::span<const std::string> texts, const ClassifyOptions& options = {},

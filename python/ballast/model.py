@@ -347,6 +347,22 @@ class Model:
         return vectors[0] if isinstance(texts, str) else vectors
 
     @staticmethod
+    def _token_options(most_tokens: int | None, prompt_name: str | None) -> _ballast.EmbedOptions:
+        return filled(_ballast.EmbedOptions(), most_tokens=most_tokens, prompt_name=prompt_name)
+
+    def embed_sparse(self, texts: Sequence[str], *, most_tokens: int | None = None, prompt_name: str | None = None,
+                     progress: Progress = False) -> list[dict[int, float]]:
+        """The weights of each text's words by the ids of their tokens, for models with sparse_linear.pt (bge-m3)."""
+        with shown(progress) as listener:
+            return self._model.embed_sparse(list(texts), self._token_options(most_tokens, prompt_name), listener)
+
+    def embed_tokens(self, texts: Sequence[str], *, most_tokens: int | None = None, prompt_name: str | None = None,
+                     progress: Progress = False) -> list[np.ndarray]:
+        """Vectors of each text's tokens but the first, float32 [tokens, size], for models with colbert_linear.pt."""
+        with shown(progress) as listener:
+            return self._model.embed_tokens(list(texts), self._token_options(most_tokens, prompt_name), listener)
+
+    @staticmethod
     def _classification(result: dict[str, Any], text: int) -> Classification:
         labels, first = result["labels"], result["first"]
         end = first[text + 1] if text + 1 < len(first) else len(result["scores"])

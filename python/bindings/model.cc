@@ -49,6 +49,26 @@ NumpyArray<float> vectors_of(const Model& model, const std::vector<std::string>&
   return owned_array(std::move(vectors.values), {texts.size(), vectors.size});
 }
 
+/// Returns the words' weights of each text.
+std::vector<WordWeights> word_weights_of(const Model& model, const std::vector<std::string>& texts,
+                                         const EmbedOptions& options, nb::object on_progress) {
+  JobListener listener(std::move(on_progress), nb::none());
+  return without_lock([&] { return model.embed_sparse(texts, options, listener.progress()); });
+}
+
+/// Returns an array [tokens, size] for each text.
+nb::list token_vectors_of(const Model& model, const std::vector<std::string>& texts, const EmbedOptions& options,
+                          nb::object on_progress) {
+  JobListener listener(std::move(on_progress), nb::none());
+  TokenVectors vectors = without_lock([&] { return model.embed_tokens(texts, options, listener.progress()); });
+  nb::list arrays;
+  for (std::vector<float>& text : vectors.texts) {
+    const std::size_t tokens = text.size() / vectors.size;
+    arrays.append(owned_array(std::move(text), {tokens, vectors.size}));
+  }
+  return arrays;
+}
+
 nb::str text_of(const std::string& bytes) {
   return nb::steal<nb::str>(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
 }
@@ -226,6 +246,8 @@ void bind_model(nb::module_& module) {
       .def("activations", &activations_of, "ids"_a, "layer"_a)
       .def("log_probabilities", &log_probabilities_of, "ids"_a)
       .def("embed", &vectors_of, "texts"_a, "options"_a, "on_progress"_a.none())
+      .def("embed_sparse", &word_weights_of, "texts"_a, "options"_a, "on_progress"_a.none())
+      .def("embed_tokens", &token_vectors_of, "texts"_a, "options"_a, "on_progress"_a.none())
       .def_prop_ro("labels", [](const Model& model) { return labels_of(model.spec()); })
       .def("classify", &classified, "texts"_a, "options"_a, "on_progress"_a.none())
       .def("classify_pairs", &classified_pairs, "pairs"_a, "options"_a, "on_progress"_a.none())

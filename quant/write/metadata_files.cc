@@ -12,6 +12,7 @@
 #include "model/source/prefix.h"
 #include "model/source/quantization_config.h"
 #include "model/source/sentence_modules.h"
+#include "model/source/token_heads.h"
 #include "model/source/written_spec.h"
 #include "text/tokenizer.h"
 
@@ -79,10 +80,13 @@ void copy_beside(const std::filesystem::path& source, const std::filesystem::pat
   if (error) throw Error(copy.string(), error.message());
 }
 
-/// Copies the modules for pooled vectors of texts.
-void write_dense_modules(const ModelMetadata& metadata, const std::filesystem::path& directory) {
-  if (!metadata.spec.text_vectors) return;
+/// Copies the modules for vectors of texts and of their tokens.
+void write_vector_modules(const ModelMetadata& metadata, const std::filesystem::path& directory) {
   const std::filesystem::path& original = metadata.original.path();
+  for (const std::filesystem::path& file : model::token_head_files(original)) {
+    copy_beside(original / file, directory / file);
+  }
+  if (!metadata.spec.text_vectors) return;
   for (const std::filesystem::path& file : model::dense_module_files(original, *metadata.spec.text_vectors)) {
     std::error_code error;
     std::filesystem::create_directories((directory / file).parent_path(), error);
@@ -140,7 +144,7 @@ void write_model_files(const ModelMetadata& metadata, const nlohmann::json& conf
   files::write_file_atomically(directory / "recipe.json", recipe_json(metadata.recipe), false);
   write_tokenizer(metadata.original, directory);
   write_generation_config(metadata.original, directory);
-  write_dense_modules(metadata, directory);
+  write_vector_modules(metadata, directory);
 }
 
 }  // namespace ballast::quant

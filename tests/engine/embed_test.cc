@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -21,6 +22,7 @@
 #include "temporary_directory.h"
 #include "tiny_model.h"
 #include "tiny_tokenizer.h"
+#include "torch_archive.h"
 
 namespace ballast {
 namespace {
@@ -380,6 +382,61 @@ TEST_CASE("a decoder without a head makes vectors, also after a conversion, and 
     CHECK(error_message([&] { model.logits(std::vector<int>{1}); }) == Contains("has no head"));
     CHECK(hidden_values(model, "hello", Pooling::kMean).size() == expected.size());
   }
+}
+
+TEST_CASE("heads of tokens give weights of words and vectors of tokens, also after a conversion") {
+  const TemporaryDirectory directory;
+  const std::string text = "abacus abc";
+  const std::vector<std::string> texts = {"xyz", text};
+  const auto path = published_encoder().write(directory / "m");
+  CHECK(error_message([&] { Model(path).embed_sparse(texts); }) ==
+        Contains("has no sparse_linear.pt, which makes these of its tokens"));
+  const std::size_t size = 3, hidden = 32;
+  Tensor weight{{1, 32}, {}}, vector{{3, 32}, {}};
+  for (std::size_t c = 0; c < hidden; ++c) weight.values.push_back(static_cast<float>(c % 5) - 2);
+  for (std::size_t i = 0; i < size * hidden; ++i) vector.values.push_back(static_cast<float>(i % 7) - 3);
+  test::write_file(path / "sparse_linear.pt", test::torch_file({{"weight", weight}, {"bias", {{1}, {0.5F}}}}));
+  test::write_file(path / "colbert_linear.pt",
+                   test::torch_file({{"weight", vector}, {"bias", {{3}, {0.1F, 0.2F, -0.3F}}}}));
+  convert(path, directory / "converted", {.recipe = recipe_for_scheme("f32")});
+  for (const auto& opened : {path, directory / "converted"}) {
+    const Model model(opened);
+    const std::vector<int> ids = model.encode(text, true);
+    const Tensor rows = model.activations(ids, model.spec().layers.size());
+    WordWeights expected;
+    std::vector<double> vectors;
+    for (std::size_t t = 0; t < ids.size(); ++t) {
+      double sum = 0.5;
+      for (std::size_t c = 0; c < hidden; ++c) sum += double{rows.values[t * hidden + c]} * double{weight.values[c]};
+      if (sum > 0) expected[ids[t]] = std::max(expected[ids[t]], static_cast<float>(sum));
+      if (t == 0) continue;
+      double squares = 0;
+      for (std::size_t i = 0; i < size; ++i) {
+        double value = i == 0 ? 0.1F : i == 1 ? 0.2F : -0.3F;
+        for (std::size_t c = 0; c < hidden; ++c) {
+          value += double{rows.values[t * hidden + c]} * double{vector.values[i * hidden + c]};
+        }
+        vectors.push_back(value);
+        squares += value * value;
+      }
+      for (std::size_t i = vectors.size() - size; i < vectors.size(); ++i) vectors[i] /= std::sqrt(squares);
+    }
+    const EmbedOptions exact = {.cache_type = kExactCache};
+    const WordWeights weights = model.embed_sparse(texts, exact)[1];
+    REQUIRE(weights.size() == expected.size());
+    CHECK(weights.size() > 0);
+    CHECK(weights.size() < ids.size());  // "a" and others come twice
+    for (const auto& [id, value] : expected) CHECK(weights.at(id) == doctest::Approx(value).epsilon(1e-4));
+    const TokenVectors found = model.embed_tokens(texts, exact);
+    CHECK(found.size == size);
+    REQUIRE(found.texts[1].size() == vectors.size());
+    for (std::size_t i = 0; i < vectors.size(); ++i) {
+      CHECK(double{found.texts[1][i]} == doctest::Approx(vectors[i]).epsilon(1e-4));
+    }
+  }
+  test::write_file(path / "sparse_linear.pt", test::torch_file({{"weight", vector}, {"bias", {{3}, {1, 1, 1}}}}));
+  CHECK(error_message([&] { const Model wrong(path); }) ==
+        Contains("sparse_linear.pt: weight: has shape [3, 32], the model needs [1, 32]"));
 }
 
 TEST_CASE("what has no tokens has no vector, and a model without a head no logits") {

@@ -122,6 +122,12 @@ class Models(WithModel):
         with self.assertRaisesRegex(ballast.Error, "prompt name: 'query' is unknown; the model has no prompts"):
             self.llama.embed("a tin", prompt_name="query")
 
+    def test_models_without_heads_of_tokens_refuse_what_they_make(self):
+        with self.assertRaisesRegex(ballast.Error, "has no sparse_linear.pt"):
+            self.llama.embed_sparse(["a tin"])
+        with self.assertRaisesRegex(ballast.Error, "has no colbert_linear.pt"):
+            self.llama.embed_tokens(["a tin"])
+
     def test_texts_and_pairs_are_classified(self):
         fixtures.copy_classifier("bert_texts", self.folder / "labels")
         model = ballast.Model(self.folder / "labels")

@@ -27,6 +27,8 @@ struct EmbedFlags {
   std::filesystem::path output;
   EmbedOptions options;
   ModelFlags model_flags;
+  bool sparse = false;
+  bool of_tokens = false;
   bool json = false;
   bool force = false;
   JobFlags job;
@@ -57,7 +59,50 @@ std::string json_object(const TextVectors& vectors, std::size_t texts, const std
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
+/// Returns a line for each text: its words' weights by the ids of tokens, or the vectors of its tokens.
+std::string token_lines(const Model& model, const std::vector<std::string>& texts, const EmbedFlags& flags,
+                        const Progress& progress) {
+  std::string lines;
+  const auto add = [&](const nlohmann::json& line) { lines += line.dump() + "\n"; };
+  if (flags.sparse) {
+    for (const WordWeights& weights : model.embed_sparse(texts, flags.options, progress)) {
+      nlohmann::json line = nlohmann::json::object();
+      for (const auto& [token, weight] : weights) line[std::to_string(token)] = weight;
+      add(line);
+    }
+    return lines;
+  }
+  const TokenVectors vectors = model.embed_tokens(texts, flags.options, progress);
+  for (const std::vector<float>& text : vectors.texts) {
+    nlohmann::json line = nlohmann::json::array();
+    for (std::size_t begin = 0; begin < text.size(); begin += vectors.size) {
+      line.push_back(std::span(text).subspan(begin, vectors.size));
+    }
+    add(line);
+  }
+  return lines;
+}
+
+int run_embed_tokens(const EmbedFlags& flags) {
+  if (!flags.output.empty() && flags.output.extension() != ".jsonl") {
+    throw UsageError("with --sparse and --tokens, -o must end in .jsonl");
+  }
+  if (!flags.output.empty()) files::check_output(flags.output, flags.force);
+  const std::vector<std::string> texts = files::read_text_lines(flags.text);
+  Job job(flags.job);
+  const Progress progress = job.progress();
+  const Model model(flags.model, model_options(flags.model_flags, compute_options(flags.job), flags.job.quiet));
+  const std::string lines = token_lines(model, texts, flags, progress);
+  if (flags.output.empty()) {
+    print(lines);
+  } else {
+    files::write_file_atomically(flags.output, lines, flags.force);
+  }
+  return kExitDone;
+}
+
 int run_embed(const EmbedFlags& flags) {
+  if (flags.sparse || flags.of_tokens) return run_embed_tokens(flags);
   const bool is_array = flags.output.extension() == ".npy";
   const bool is_json = flags.output.extension() == ".jsonl";
   if (!flags.output.empty() && !is_array && !is_json) throw UsageError("-o must end in .npy or .jsonl");
@@ -93,7 +138,7 @@ void add_embed(CLI::App& program, Action& action) {
   command->add_option("--text", flags->text, "UTF-8 file with one text per line")->required()->type_name("FILE");
   command->add_option("-o,--output", flags->output, "NAME.npy or NAME.jsonl [JSON lines on standard output]")
       ->type_name("FILE");
-  command->add_flag("--json", flags->json, "Print one JSON object");
+  CLI::Option* json = command->add_flag("--json", flags->json, "Print one JSON object");
   command->add_flag("--force", flags->force, "Replace the output");
   static const std::map<std::string, Pooling> poolings = {
       {"mean", Pooling::kMean}, {"cls", Pooling::kFirst}, {"last", Pooling::kLast}};
@@ -113,6 +158,9 @@ void add_embed(CLI::App& program, Action& action) {
   command->add_option("--dimensions", flags->options.dimensions, "Keep the first N values of a vector [all]")
       ->type_name("N")
       ->check(whole_number(1));
+  CLI::Option* sparse = command->add_flag("--sparse", flags->sparse, "Weights of words (bge-m3): {ID: WEIGHT}");
+  command->add_flag("--tokens", flags->of_tokens, "Vectors of tokens (bge-m3)")->excludes(sparse)->excludes(json);
+  sparse->excludes(json);
   add_cache_type_flag(*command, flags->options.cache_type);
   add_model_flags(*command, flags->model_flags);
   add_processor_flags(*command, flags->job);
