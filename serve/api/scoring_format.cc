@@ -116,6 +116,11 @@ Json predictions(const ClassifierSpec& classifier, const std::vector<float>& sco
   return list;
 }
 
+/// Returns the label with the highest of its scores.
+const std::string& best_label(const ClassifierSpec& classifier, std::span<const float> scores) {
+  return classifier.labels[static_cast<std::size_t>(std::ranges::max_element(scores) - scores.begin())];
+}
+
 }  // namespace
 
 RerankRequest read_rerank(const RequestFields& fields) {
@@ -222,11 +227,27 @@ Json classify_json(const std::string& id, const std::string& model, const Classi
                    InputScores scores, const RequestUsage& usage) {
   Json data = Json::array();
   for (const std::vector<float>& probabilities : scores) {
-    const auto best = static_cast<std::size_t>(std::ranges::max_element(probabilities) - probabilities.begin());
     data.push_back({{"index", data.size()},
-                    {"label", classifier.labels[best]},
+                    {"label", best_label(classifier, probabilities)},
                     {"probs", probabilities},
                     {"num_classes", probabilities.size()}});
+  }
+  return list_json(id, model, std::move(data), usage);
+}
+
+Json classify_tokens_json(const std::string& id, const std::string& model, const ClassifierSpec& classifier,
+                          std::span<const InputTokens> tokens, InputScores scores, const RequestUsage& usage) {
+  const std::size_t labels = classifier.labels.size();
+  Json data = Json::array();
+  for (std::size_t input = 0; input < scores.size(); ++input) {
+    Json labelled = Json::array();
+    for (std::size_t i = 0; i < tokens[input].size(); ++i) {
+      if (!tokens[input][i]) continue;
+      const std::span<const float> probabilities = std::span(scores[input]).subspan(i * labels, labels);
+      labelled.push_back(
+          {{"token", *tokens[input][i]}, {"label", best_label(classifier, probabilities)}, {"probs", probabilities}});
+    }
+    data.push_back({{"index", input}, {"tokens", std::move(labelled)}, {"num_classes", labels}});
   }
   return list_json(id, model, std::move(data), usage);
 }

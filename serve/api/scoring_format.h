@@ -55,8 +55,11 @@ ScoringRequest read_tei_similarity(const RequestFields& fields);
 /// Returns whether TEI answers `inputs` with a list for each, not with the result of the only one.
 bool is_tei_batch(const RequestFields& fields);
 
-/// The scores of all inputs, [labels] each or one number.
+/// The scores of all inputs, [labels] each or one number, or [tokens][labels].
 using InputScores = std::span<const std::vector<float>>;
+
+/// The texts of an input's tokens; nullopt for special ones.
+using InputTokens = std::vector<std::optional<std::string>>;
 
 nlohmann::ordered_json rerank_json(const std::string& id, const std::string& model, const RerankRequest& request,
                                    InputScores scores, const RequestUsage& usage);
@@ -64,6 +67,9 @@ nlohmann::ordered_json score_json(const std::string& id, const std::string& mode
                                   const RequestUsage& usage);
 nlohmann::ordered_json classify_json(const std::string& id, const std::string& model, const ClassifierSpec& classifier,
                                      InputScores scores, const RequestUsage& usage);
+nlohmann::ordered_json classify_tokens_json(const std::string& id, const std::string& model,
+                                            const ClassifierSpec& classifier, std::span<const InputTokens> tokens,
+                                            InputScores scores, const RequestUsage& usage);
 nlohmann::ordered_json tei_rerank_json(const RerankRequest& request, InputScores scores);
 nlohmann::ordered_json tei_predict_json(const ClassifierSpec& classifier, InputScores scores, bool is_batch);
 

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,13 +25,14 @@ using Json = nlohmann::ordered_json;
 const ClassifierSpec& require_classifier(const ReadyModel& model) {
   const std::optional<ClassifierSpec>& classifier = model.loaded.model.spec().classifier;
   if (!classifier) throw ApiError(400, files::concat("the model ", model.name, " has no classifier"), "model");
-  if (classifier->of_tokens) {
-    throw ApiError(400,
-                   files::concat("the model ", model.name, " labels tokens, which the server does not: use ",
-                                 "`ballast classify`"),
-                   "model");
-  }
   return *classifier;
+}
+
+const ClassifierSpec& require_text_classifier(const ReadyModel& model) {
+  const ClassifierSpec& classifier = require_classifier(model);
+  if (!classifier.of_tokens) return classifier;
+  throw ApiError(
+      400, files::concat("the model ", model.name, " labels tokens, not texts: /classify gives their labels"), "model");
 }
 
 /// Refuses models whose classifier has no single score.
@@ -40,7 +43,7 @@ void check_ranks(const ReadyModel& model) {
         400, files::concat("the model ", model.name, " is a decoder, trained neither for scores nor vectors"), "model");
   }
   if (!spec.classifier) return;  // vectors are compared
-  if (require_classifier(model).labels.size() == 1) return;
+  if (require_text_classifier(model).labels.size() == 1) return;
   throw ApiError(400, files::concat("the classifier of ", model.name, " has several labels, so that it cannot rank"),
                  "model");
 }
@@ -100,8 +103,14 @@ void Service::answer_scores(const Call& call, const ScoringRequest& asked, Embed
                    });
 }
 
-/// Answers with the classifier's scores of all inputs. Precondition: the model has a classifier of texts.
+/// Answers with the classifier's scores of all inputs, or of their tokens. Precondition: the model has a classifier.
 void Service::submit_scored(const Call& call, const ScoringRequest& asked, EmbeddingAnswer::MakeBody make_body) {
+  std::vector<GenerationRequest> requests = scoring_requests(call, asked);
+  submit_scored(call, asked, std::move(requests), std::move(make_body));
+}
+
+/// Returns the requests of all inputs.
+std::vector<GenerationRequest> Service::scoring_requests(const Call& call, const ScoringRequest& asked) const {
   const ReadyModel& model = *call.model;
   const ClassifierSpec& classifier = *model.loaded.model.spec().classifier;
   const PromptEncoder encoder = prompt_encoder(call);
@@ -127,13 +136,29 @@ void Service::submit_scored(const Call& call, const ScoringRequest& asked, Embed
       throw ApiError(400, files::concat("a text has ", request.prompt.size(), " tokens, 1 to ", most, " are possible"));
     }
   }
-  const std::size_t bytes = embedding_bytes(requests, classifier.labels.size(), false);
+  return requests;
+}
+
+void Service::submit_scored(const Call& call, const ScoringRequest& asked, std::vector<GenerationRequest> requests,
+                            EmbeddingAnswer::MakeBody make_body) {
+  const ClassifierSpec& classifier = *call.model->loaded.model.spec().classifier;
+  const std::size_t labels = classifier.labels.size();
+  const std::size_t rows =
+      classifier.of_tokens
+          ? std::ranges::max(requests, {}, [](const GenerationRequest& request) { return request.prompt.size(); })
+                .prompt.size()
+          : 1;
+  const std::size_t bytes = embedding_bytes(requests, rows * labels, false);
   hold(*call.exchange, body_bytes(call.exchange->request().body, kTextCopies) + bytes);
-  const auto apply = [function = asked.raw_scores ? ClassifierSpec::Function::kNone : classifier.function,
+  const auto apply = [labels, function = asked.raw_scores ? ClassifierSpec::Function::kNone : classifier.function,
                       make_body = std::move(make_body)](std::span<const std::vector<float>> raw,
                                                         const RequestUsage& usage) {
     std::vector<std::vector<float>> scores(raw.begin(), raw.end());
-    for (std::vector<float>& of_input : scores) engine::apply_function(function, of_input);
+    for (std::vector<float>& of_input : scores) {
+      for (std::size_t row = 0; row < of_input.size(); row += labels) {
+        engine::apply_function(function, std::span(of_input).subspan(row, labels));
+      }
+    }
     return make_body(scores, usage);
   };
   const auto answer =
@@ -166,10 +191,30 @@ void Service::score(const Call& call) {
 
 void Service::classify(const Call& call) {
   const ClassifierSpec& classifier = require_classifier(*call.model);
+  if (classifier.of_tokens) return classify_tokens(call);
   submit_scored(call, read_classify(call.fields),
                 [classifier, id = random_id("classify-"), model = call.model->name](InputScores scores,
                                                                                     const RequestUsage& usage) {
                   return classify_json(id, model, classifier, scores, usage);
+                });
+}
+
+void Service::classify_tokens(const Call& call) {
+  const ScoringRequest asked = read_classify(call.fields);
+  std::vector<GenerationRequest> requests = scoring_requests(call, asked);
+  std::vector<InputTokens> tokens;
+  for (const GenerationRequest& request : requests) {
+    InputTokens& of_input = tokens.emplace_back();
+    const text::Tokenizer& tokenizer = call.model->loaded.tokenizer();
+    for (const int id : request.prompt) {
+      of_input.push_back(tokenizer.is_special(id) ? std::nullopt : std::optional(tokenizer.token_bytes(id)));
+    }
+  }
+  const ClassifierSpec& classifier = *call.model->loaded.model.spec().classifier;
+  submit_scored(call, asked, std::move(requests),
+                [classifier, tokens = std::move(tokens), id = random_id("classify-"), model = call.model->name](
+                    InputScores scores, const RequestUsage& usage) {
+                  return classify_tokens_json(id, model, classifier, tokens, scores, usage);
                 });
 }
 
@@ -199,7 +244,7 @@ void Service::tei_embed(const Call& call) {
 }
 
 void Service::tei_predict(const Call& call) {
-  const ClassifierSpec& classifier = require_classifier(*call.model);
+  const ClassifierSpec& classifier = require_text_classifier(*call.model);
   submit_scored(call, read_tei_predict(call.fields),
                 [classifier, is_batch = is_tei_batch(call.fields)](InputScores scores, const RequestUsage& /*usage*/) {
                   return tei_predict_json(classifier, scores, is_batch);

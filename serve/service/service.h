@@ -149,7 +149,11 @@ class Service {
   static EmbeddingRequest read_embedding_of(const Call& call);
   void answer_embedding(const Call& call, const EmbeddingRequest& asked, EmbeddingAnswer::MakeBody make_body);
   void answer_scores(const Call& call, const ScoringRequest& asked, EmbeddingAnswer::MakeBody make_body);
+  std::vector<GenerationRequest> scoring_requests(const Call& call, const ScoringRequest& asked) const;
   void submit_scored(const Call& call, const ScoringRequest& asked, EmbeddingAnswer::MakeBody make_body);
+  void submit_scored(const Call& call, const ScoringRequest& asked, std::vector<GenerationRequest> requests,
+                     EmbeddingAnswer::MakeBody make_body);
+  void classify_tokens(const Call& call);
   void answer_tei_rerank(const Call& call);
   static OpenAiHead openai_head(const Call& call, std::string_view prefix, const AnswerShape& shape,
                                 const Delivery& delivery);

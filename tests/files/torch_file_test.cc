@@ -12,7 +12,6 @@
 
 namespace ballast::files::torch_file_test {
 
-using test::Contains;
 using test::error_message;
 
 std::span<const std::byte> bytes_of(const std::string& file) {

@@ -73,7 +73,25 @@ def check_rerank(api: Scoring) -> None:
     api.refused("/v1/rerank", "query: is missing", model="ranks", documents=DOCUMENTS)
     api.refused("/v1/rerank", "documents: must not be empty", model="ranks", query=QUERY, documents=[])
     api.refused("/v1/rerank", "several labels", model="labels", query=QUERY, documents=DOCUMENTS)
-    api.refused("/v1/rerank", "labels tokens", model="tokens", query=QUERY, documents=DOCUMENTS)
+    api.refused("/v1/rerank", "labels tokens, not texts", model="tokens", query=QUERY, documents=DOCUMENTS)
+    api.refused("/predict", "labels tokens, not texts", model="tokens", inputs=QUERY)
+
+
+@check
+def check_labels_of_tokens(api: Scoring) -> None:
+    (api.work / "lines.txt").write_text("".join(line + "\n" for line in DOCUMENTS))
+    done = subprocess.run([*api.program, "classify", "tokens", "--text", "lines.txt", "--json", "-q"], cwd=api.work,
+                          check=True, capture_output=True)
+    expected = json.loads(done.stdout)["texts"]
+    answer = api.answer("/classify", model="tokens", input=DOCUMENTS)
+    for item, text in zip(answer["data"], expected, strict=True):
+        for name in ("token", "label"):
+            api.same(f"{name} of each token", [token[name] for token in item["tokens"]],
+                     [token[name] for token in text["tokens"]])
+        api.check("their scores", all(close(got["probs"], wanted["scores"])
+                                      for got, wanted in zip(item["tokens"], text["tokens"], strict=True)), item)
+    raw = api.answer("/classify", model="tokens", input=DOCUMENTS[0], use_activation=False)["data"][0]["tokens"][0]
+    api.check("scores before the function", abs(sum(raw["probs"]) - 1) > 1e-3, raw)
 
 
 @check
