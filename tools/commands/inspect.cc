@@ -99,6 +99,7 @@ std::string attention_line(const ModelSpec& spec) {
   }
   if (attention->score_cap > 0) line += ", scores capped at " + report::number(attention->score_cap);
   if (attention->relative_bias) line += ", scores biased by distance";
+  if (attention->alibi) line += ", scores that fall with the distance (ALiBi)";
   if (attention->disentangled) line += ", disentangled scores of distances";
   if (attention->sink_logits) line += ", a logit of each head's own in the softmax";
   if (attention->query_key_norm && attention->query_key_norm->after_rotation) line += " after rotation";
@@ -227,7 +228,9 @@ std::string model_sheet(const ModelSummary& summary) {
   Table sheet({{}, {}});
   sheet.add_row({"architecture", spec.architecture});
   sheet.add_row({"layers", layers_line(spec)});
-  sheet.add_row({"hidden size", report::count(spec.hidden_size)});
+  const std::string embedding =
+      spec.embedding_size > 0 ? ", projected from an embedding of " + report::count(spec.embedding_size) : "";
+  sheet.add_row({"hidden size", report::count(spec.hidden_size) + embedding});
   sheet.add_row({"attention", attention_line(spec)});
   if (const std::string others = other_mixers(spec); !others.empty()) sheet.add_row({"other mixers", others});
   sheet.add_row({"positions", positions_line(spec)});
