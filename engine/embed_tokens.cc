@@ -9,6 +9,7 @@
 #include "engine/embed_texts.h"
 #include "engine/model_state.h"
 #include "engine/text_runner.h"
+#include "kernels/statistics.h"
 
 namespace ballast {
 
@@ -21,6 +22,9 @@ std::vector<float> apply_head(const model::Linear& head, std::span<const float> 
   const model::LinearOutput output[] = {{&head, values.data(), head.rows()}};
   kernels::QuantizedActivations scratch;
   model::apply(output, model::LinearRows(rows.data(), head.cols()), model::StepRows::outside(count), scratch);
+  if (!kernels::all_finite(values.data(), values.size())) {
+    throw Error("embedding", "the model's output is not finite");
+  }
   return values;
 }
 

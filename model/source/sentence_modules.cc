@@ -12,8 +12,8 @@
 #include "files/config_file.h"
 #include "files/json_reader.h"
 #include "files/safetensors/safetensors_file.h"
-#include "formats/decode_floats.h"
 #include "model/arch/decoder_config.h"
+#include "model/source/float_linear.h"
 
 namespace ballast::model {
 
@@ -115,29 +115,15 @@ constexpr const char* kDenseFile = "model.safetensors";
 
 /// Returns the values of a tensor of a dense module.
 std::vector<float> read_tensor(const files::SafetensorsFile& file, const char* name, const Shape& shape) {
-  const TensorView& view = file.tensor(name);
-  const std::string context = file.path().string() + ": " + name;
-  if (view.shape != shape) {
-    throw Error(context,
-                "has shape " + shape_string(view.shape) + ", the module's config.json gives " + shape_string(shape));
-  }
-  std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
-  formats::decode_floats(view, context, values.data());
-  return values;
+  return checked_values(file.tensor(name), file.path().string() + ": " + name, shape, "the module's config.json gives");
 }
 
 Linear read_dense_linear(const std::filesystem::path& directory, const TextDenseSpec& spec,
                          const ComputeOptions& compute) {
   const files::SafetensorsFile file(directory / spec.folder / kDenseFile);
   const auto outputs = static_cast<std::int64_t>(spec.outputs);
-  Linear linear;
-  linear.name = spec.folder;
-  FloatMatrixHolder holder;
-  holder.compute = compute;
-  holder.owned = read_tensor(file, "linear.weight", {outputs, static_cast<std::int64_t>(spec.inputs)});
-  holder.matrix = {
-      .data = holder.owned.data(), .type = kernels::FloatType::kF32, .rows = spec.outputs, .cols = spec.inputs};
-  linear.weights = std::move(holder);
+  const Shape shape = {outputs, static_cast<std::int64_t>(spec.inputs)};
+  Linear linear = float_linear(spec.folder, read_tensor(file, "linear.weight", shape), shape, compute);
   if (spec.bias) linear.bias = read_tensor(file, "linear.bias", {outputs});
   return linear;
 }

@@ -3,9 +3,8 @@
 #include <cstdint>
 #include <string>
 
-#include "ballast/error.h"
 #include "files/torch_file.h"
-#include "formats/decode_floats.h"
+#include "model/source/float_linear.h"
 
 namespace ballast::model {
 
@@ -15,14 +14,7 @@ constexpr const char* kWeightFile = "sparse_linear.pt";
 constexpr const char* kVectorFile = "colbert_linear.pt";
 
 std::vector<float> read_values(const files::TorchFile& file, const char* name, const Shape& shape) {
-  const TensorView& view = file.tensor(name);
-  const std::string context = file.path().string() + ": " + name;
-  if (view.shape != shape) {
-    throw Error(context, "has shape " + shape_string(view.shape) + ", the model needs " + shape_string(shape));
-  }
-  std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
-  formats::decode_floats(view, context, values.data());
-  return values;
+  return checked_values(file.tensor(name), file.path().string() + ": " + name, shape, "the model needs");
 }
 
 /// Returns the linear in a file; nullopt if there is no such file. `outputs`: 0 for any number.
@@ -30,18 +22,10 @@ std::optional<Linear> read_linear(const std::filesystem::path& path, std::size_t
                                   const ComputeOptions& compute) {
   if (!std::filesystem::exists(path)) return {};
   const files::TorchFile file(path);
-  const Shape& shape = file.tensor("weight").shape;
-  const std::int64_t rows = outputs > 0 || shape.empty() ? static_cast<std::int64_t>(outputs) : shape.front();
-  Linear linear;
-  linear.name = path.filename().string();
-  FloatMatrixHolder holder;
-  holder.compute = compute;
-  holder.owned = read_values(file, "weight", {rows, static_cast<std::int64_t>(inputs)});
-  holder.matrix = {.data = holder.owned.data(),
-                   .type = kernels::FloatType::kF32,
-                   .rows = static_cast<std::size_t>(rows),
-                   .cols = inputs};
-  linear.weights = std::move(holder);
+  const Shape& stored = file.tensor("weight").shape;
+  const std::int64_t rows = outputs > 0 || stored.empty() ? static_cast<std::int64_t>(outputs) : stored.front();
+  const Shape shape = {rows, static_cast<std::int64_t>(inputs)};
+  Linear linear = float_linear(path.filename().string(), read_values(file, "weight", shape), shape, compute);
   linear.bias = read_values(file, "bias", {rows});
   return linear;
 }

@@ -338,50 +338,32 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("biases by distance are added to scores on every target, for every shape") {
+/// Checks a float cache of each type with what `set` gives a case, causal and not, in every shape and in a large one
+/// with a cap.
+template <typename Set>
+void check_float_scores(const Set& set) {
+  const AttentionCase large = {
+      .heads = 4, .kv_heads = 2, .head_size = 24, .queries = 300, .length = 700, .score_cap = 3.0F};
+  std::vector<AttentionCase> cases(std::begin(kCases), std::end(kCases));
+  cases.push_back(large);
   for (const CacheType type : {CacheType::kF32, CacheType::kF16}) {
-    for (const std::size_t reach : {1, 40, 1000}) {
-      for (const bool causal : {true, false}) {
-        for (AttentionCase c : kCases) {
-          c.type = type;
-          c.bias_reach = reach;
-          c.causal = causal;
-          check_attention(c);
-        }
-        check_attention({.heads = 4,
-                         .kv_heads = 2,
-                         .head_size = 24,
-                         .queries = 300,
-                         .length = 700,
-                         .type = type,
-                         .causal = causal,
-                         .score_cap = 3.0F,
-                         .bias_reach = reach});
+    for (const bool causal : {true, false}) {
+      for (AttentionCase c : cases) {
+        c.type = type;
+        c.causal = causal;
+        set(c);
+        check_attention(c);
       }
     }
   }
 }
 
+TEST_CASE("biases by distance are added to scores on every target, for every shape") {
+  for (const std::size_t reach : {1, 40, 1000}) check_float_scores([&](AttentionCase& c) { c.bias_reach = reach; });
+}
+
 TEST_CASE("scores lose a slope for each position of distance on every target, for every shape") {
-  for (const CacheType type : {CacheType::kF32, CacheType::kF16}) {
-    for (const bool causal : {true, false}) {
-      for (AttentionCase c : kCases) {
-        c.type = type;
-        c.slopes = true;
-        c.causal = causal;
-        check_attention(c);
-      }
-      check_attention({.heads = 4,
-                       .kv_heads = 2,
-                       .head_size = 24,
-                       .queries = 300,
-                       .length = 700,
-                       .type = type,
-                       .causal = causal,
-                       .score_cap = 3.0F,
-                       .slopes = true});
-    }
-  }
+  check_float_scores([](AttentionCase& c) { c.slopes = true; });
 }
 
 TEST_CASE("a bias of each score is added on every target, for every shape") {

@@ -83,36 +83,33 @@ std::string token_lines(const Model& model, const std::vector<std::string>& text
   return lines;
 }
 
-int run_embed_tokens(const EmbedFlags& flags) {
-  if (!flags.output.empty() && flags.output.extension() != ".jsonl") {
-    throw UsageError("with --sparse and --tokens, -o must end in .jsonl");
-  }
-  if (!flags.output.empty()) files::check_output(flags.output, flags.force);
-  const std::vector<std::string> texts = files::read_text_lines(flags.text);
-  Job job(flags.job);
-  const Progress progress = job.progress();
-  const Model model(flags.model, model_options(flags.model_flags, compute_options(flags.job), flags.job.quiet));
-  const std::string lines = token_lines(model, texts, flags, progress);
-  if (flags.output.empty()) {
-    print(lines);
-  } else {
-    files::write_file_atomically(flags.output, lines, flags.force);
-  }
-  return kExitDone;
+/// Throws UsageError for an output with another ending than those that there are for what is computed.
+void check_ending(const EmbedFlags& flags, bool of_texts) {
+  const std::filesystem::path ending = flags.output.extension();
+  if (flags.output.empty() || ending == ".jsonl" || (of_texts && ending == ".npy")) return;
+  throw UsageError(of_texts ? "-o must end in .npy or .jsonl" : "with --sparse and --tokens, -o must end in .jsonl");
 }
 
 int run_embed(const EmbedFlags& flags) {
-  if (flags.sparse || flags.of_tokens) return run_embed_tokens(flags);
-  const bool is_array = flags.output.extension() == ".npy";
-  const bool is_json = flags.output.extension() == ".jsonl";
-  if (!flags.output.empty() && !is_array && !is_json) throw UsageError("-o must end in .npy or .jsonl");
+  const bool of_texts = !flags.sparse && !flags.of_tokens;
+  check_ending(flags, of_texts);
   if (!flags.output.empty()) files::check_output(flags.output, flags.force);
   const std::vector<std::string> texts = files::read_text_lines(flags.text);
   Job job(flags.job);
   const Progress progress = job.progress();
   const Model model(flags.model, model_options(flags.model_flags, compute_options(flags.job), flags.job.quiet));
+  if (!of_texts) {
+    const std::string lines = token_lines(model, texts, flags, progress);
+    if (flags.output.empty()) {
+      print(lines);
+    } else {
+      files::write_file_atomically(flags.output, lines, flags.force);
+    }
+    return kExitDone;
+  }
   const TextVectors vectors = model.embed(texts, flags.options, progress);
   if (!flags.output.empty()) {
+    const bool is_array = flags.output.extension() == ".npy";
     const std::string content =
         is_array ? files::npy_text(vectors.values, texts.size(), vectors.size) : json_lines(vectors);
     files::write_file_atomically(flags.output, content, flags.force);

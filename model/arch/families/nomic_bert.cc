@@ -122,16 +122,23 @@ struct Family {
   std::size_t token_types;
 };
 
-/// Reads a configuration of transformers.
-DecoderConfig read_encoder(const files::JsonReader& config, const Family& family) {
+/// Reads a configuration without its rotation.
+DecoderConfig read_unrotated(const files::JsonReader& config, const Family& family,
+                             std::string_view positions = "absolute") {
   DecoderConfig encoder = read_sizes(config, family.context, true);
   encoder.mlp.activation = read_activation(config, "hidden_act", family.activation);
   ModelSpec& spec = encoder.spec;
-  make_bert_like(config, {.name = family.name, .masked_words = Activation::kGelu}, encoder);
+  make_bert_like(config, {.name = family.name, .masked_words = Activation::kGelu}, encoder, positions);
   spec.learned_positions = false;
   spec.norm.epsilon = config.positive("layer_norm_eps", family.epsilon);
   spec.token_types = config.count("type_vocab_size", family.token_types);
   encoder.attention = read_heads(config, "num_attention_heads", "num_attention_heads", spec.hidden_size, "head_dim");
+  return encoder;
+}
+
+/// Reads a configuration of transformers.
+DecoderConfig read_encoder(const files::JsonReader& config, const Family& family) {
+  DecoderConfig encoder = read_unrotated(config, family);
   encoder.attention.rope = read_rope(config, encoder.attention.head_size, {.theta = family.theta});
   return encoder;
 }
@@ -187,9 +194,9 @@ ModelSpec describe_gte(const files::JsonReader& config) {
 }
 
 /// Reads the rotation of the authors' own code, whose type "ntk" stretches all texts.
-RopeSpec read_rope_of_new(const files::JsonReader& config, std::size_t head_size) {
+RopeSpec read_rope_of_new(const files::JsonReader& config, double default_theta, std::size_t head_size) {
   constexpr std::string_view kField = "rope_scaling";
-  RopeSpec rope = {.theta = config.positive("rope_theta", 10000), .rotary_size = head_size};
+  RopeSpec rope = {.theta = config.positive("rope_theta", default_theta), .rotary_size = head_size};
   if (!config.has(kField)) return rope;
   const files::JsonReader scaling = config.object(kField);
   const std::string type = scaling.text("type");
@@ -205,19 +212,14 @@ RopeSpec read_rope_of_new(const files::JsonReader& config, std::size_t head_size
 
 ModelSpec describe_new(const files::JsonReader& config) {
   constexpr std::string_view kNorm = "layer_norm_type";
-  DecoderConfig encoder = read_sizes(config, 2048, true);
-  ModelSpec& spec = encoder.spec;
-  encoder.mlp.activation = read_activation(config, "hidden_act", "gelu");
-  make_bert_like(config, {.name = "New", .masked_words = encoder.mlp.activation}, encoder, "rope");
+  const Family family = {.name = "New", .context = 2048, .activation = "gelu", .theta = 10000, .token_types = 1};
+  DecoderConfig encoder = read_unrotated(config, family, "rope");
   if (config.text(kNorm, "layer_norm") != "layer_norm") config.fail(kNorm, "is not layer_norm");
   if (config.flag("logn_attention_scale", false)) config.fail("logn_attention_scale", "true is not supported");
-  spec.learned_positions = false;
-  spec.norm.epsilon = config.positive("layer_norm_eps", 1e-12);
-  spec.token_types = config.count("type_vocab_size", 1);
-  spec.biases.up = false;
+  if (encoder.spec.has_head) encoder.spec.head_transform = encoder.mlp.activation;
+  encoder.spec.biases.up = false;
   encoder.mlp.gated = true;
-  encoder.attention = read_heads(config, "num_attention_heads", "num_attention_heads", spec.hidden_size);
-  encoder.attention.rope = read_rope_of_new(config, encoder.attention.head_size);
+  encoder.attention.rope = read_rope_of_new(config, family.theta, encoder.attention.head_size);
   return encoder.finish();
 }
 
