@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
@@ -15,6 +14,7 @@
 #include "ballast/processor.h"
 #include "eval/expert_json.h"
 #include "eval/result_fields.h"
+#include "jobs/cpu_name.h"
 #include "kernels/clock.h"
 #include "kernels/machine.h"
 #include "model/model.h"
@@ -28,14 +28,6 @@ using kernels::seconds_since;
 
 // Up to this limit, positions are exact in F32, and sizes of caches do not overflow.
 constexpr std::size_t kMostTokens = std::size_t{1} << 24;
-
-std::string cpu_name() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
-}
 
 std::uint64_t peak_rss_bytes() {
   rusage usage{};
@@ -86,7 +78,7 @@ class ModelBenchmark {
   }
 
   Benchmark run() {
-    result_.cpu = cpu_name();
+    result_.cpu = jobs::cpu_name();
     result_.simd_target = simd_target();
     result_.threads = static_cast<std::size_t>(omp_get_max_threads());
     if (options_.prompt > 0) {

@@ -2,9 +2,11 @@
 
 #include <array>
 #include <fstream>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
+#include "ballast/hub_name.h"
 #include "files/gguf/gguf.h"
 #include "files/huggingface_checkpoint.h"
 
@@ -35,9 +37,14 @@ std::unique_ptr<Checkpoint> open_checkpoint(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
-    throw FileError(path.string(), error && error != std::errc::no_such_file_or_directory
-                                       ? "cannot be examined: " + error.message()
-                                       : std::string("does not exist; ") + kWhatModelMayBe);
+    if (error && error != std::errc::no_such_file_or_directory) {
+      throw FileError(path.string(), "cannot be examined: " + error.message());
+    }
+    if (const std::optional<HubName> name = parse_hub_name(path)) {
+      const std::string how = "if Python has huggingface_hub, or by '" + hub_command(*name) + "'";
+      throw FileError(path.string(), "does not exist; a model of this name on the Hub is fetched " + how);
+    }
+    throw FileError(path.string(), std::string("does not exist; ") + kWhatModelMayBe);
   }
   if (fs::is_directory(status)) return open_huggingface(path);
   if (fs::is_regular_file(status) && is_gguf(path)) return open_gguf(path);

@@ -108,9 +108,13 @@ void pin_threads() {
 
 }  // namespace
 
-std::size_t available_cores() {
+std::size_t physical_cores() {
   const std::size_t counted = core_cpus().size();
-  const std::size_t cores = counted > 0 ? counted : static_cast<std::size_t>(omp_get_num_procs());
+  return counted > 0 ? counted : static_cast<std::size_t>(omp_get_num_procs());
+}
+
+std::size_t available_cores() {
+  const std::size_t cores = physical_cores();
   return std::max<std::size_t>(
       1, std::min(cores, jobs::ControlGroup().processors().value_or(cores)) / ranks_on_these_cpus());
 }

@@ -112,7 +112,7 @@ int run_program(int argc, const char* const* argv) {
     program.require_subcommand(0, 1);
     Action action;
     for (const auto add : {add_inspect, add_calibrate, add_convert, add_export, add_verify, add_eval, add_sweep,
-                           add_run, add_serve, add_embed, add_classify, add_translate, add_bench}) {
+                           add_run, add_serve, add_embed, add_classify, add_translate, add_bench, add_doctor}) {
       add(program, action);
     }
     ManualFlags manual;

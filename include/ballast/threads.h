@@ -14,6 +14,9 @@ struct ThreadOptions {
   std::optional<bool> pin = false;
 };
 
+/// Returns the physical cores of the CPUs that this process may use.
+std::size_t physical_cores();
+
 /// Returns the physical cores among the CPUs that this process may use, at most those of its control group's quota,
 /// divided among the ranks that share them. A second thread on a core gains nothing when both wait for the same
 /// multipliers or the same memory.

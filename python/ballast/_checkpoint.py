@@ -1,4 +1,4 @@
-"""Saves models in memory as files that ballast reads."""
+"""Finds or makes the files of a model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ballast import _ballast
+from ballast._hub import HubError, fetch
 from ballast._options import PathLike
+from ballast._progress import tell
+from ballast.errors import Error
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,21 @@ class Files:
     path: Path
     identity: str = ""
     """Identifies the model in saved progress if its files are new; empty: the files identify it."""
+
+
+def local_model(model: PathLike) -> Path:
+    """The path; of a name on the Hub the place to which huggingface_hub has fetched it."""
+    name = _ballast.parse_hub_name(Path(model))
+    if name is None:
+        return Path(model)
+    try:
+        place = fetch(*name)
+    except ImportError:
+        return Path(model)  # opening it fails with the command that fetches it
+    except HubError as error:
+        raise Error(f"{model}: {error}", str(model)) from None
+    tell(f"{model} is from the Hub, in {place}")
+    return place
 
 
 def _content_digest(folder: Path) -> str:
@@ -36,7 +55,7 @@ def files_of(model: PathLike | Any, tokenizer: Any = None) -> Iterator[Files]:
     if isinstance(model, str | os.PathLike):
         if tokenizer is not None:
             raise TypeError("tokenizer: only for a model object; a path has its own")
-        yield Files(Path(model))
+        yield Files(local_model(model))
         return
     if not hasattr(model, "save_pretrained"):
         raise TypeError(f"model: a path or a model of transformers is needed, not {type(model).__name__}")

@@ -1,6 +1,7 @@
 """The program's jobs, with its flags as keyword arguments.
 
-`model` is a Hugging Face directory, a .gguf file, or a directory that ballast wrote. Jobs leave their old output or
+`model` is a Hugging Face directory, a .gguf file, a directory that ballast wrote, or, where huggingface_hub is installed,
+the name of a model on the Hub. Jobs leave their old output or
 their complete new one; an interrupted job continues when the same call is repeated. They release the interpreter's
 lock. Ctrl-C ends jobs with progress at their next step; the others are short, except `verify`, which ends after its
 sequence. They raise Error for bad input, ValueError for invalid keyword arguments.
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from ballast import _ballast, results
-from ballast._checkpoint import files_of
+from ballast._checkpoint import files_of, local_model
 from ballast._options import (
     PathLike,
     Size,
@@ -37,7 +38,7 @@ from ballast.statistics import Statistics
 
 def inspect(model: PathLike) -> results.Inspection:
     """Describes a model without running it."""
-    details = json.loads(_ballast.inspect(Path(model)))
+    details = json.loads(_ballast.inspect(local_model(model)))
     shown = {name: value for name, value in details.items() if name in results.Inspection.__annotations__}
     return results.from_fields(results.Inspection, shown | {"details": details})
 
@@ -174,13 +175,13 @@ def plan(model: PathLike, *, to: str = "ballast", scheme: str | None = None, rec
     """Plans `convert` with these arguments from the shapes of the model: formats, size, time and memory (--dry-run)."""
     with statistics_file(stats) as statistics:
         options = _conversion(model, to, scheme, recipe, statistics, preset, text, samples, target_bpw, flags)
-        return results.from_json(results.ConversionPlan, _ballast.plan_conversion(Path(model), options))
+        return results.from_json(results.ConversionPlan, _ballast.plan_conversion(local_model(model), options))
 
 
 def explain(model: PathLike, *, to: str = "ballast", scheme: str | None = None,
             recipe: Recipe | PathLike | None = None, **flags: Unpack[RecipeFlags]) -> list[results.Fold]:
     """Explains what `convert` would do with each bias and gain of a model, and why (--explain)."""
-    text = _ballast.explain(Path(model), recipe_of(scheme, recipe, flags)._recipe, _output_format(to, flags))
+    text = _ballast.explain(local_model(model), recipe_of(scheme, recipe, flags)._recipe, _output_format(to, flags))
     return [results.from_fields(results.Fold, fold) for fold in json.loads(text)["folds"]]
 
 
@@ -189,7 +190,7 @@ def export(model: PathLike, output: PathLike, *, to: str, force: bool = False,
     """Writes a model that ballast wrote in the files of another program. Nothing is rounded: features that these files
     cannot hold exactly are refused."""
     with shown(progress) as listener:
-        report = _ballast.export(Path(model), Path(output), to, force, listener)
+        report = _ballast.export(local_model(model), Path(output), to, force, listener)
     return results.from_fields(results.Conversion, json.loads(report) | {"output": str(output)})
 
 
@@ -197,7 +198,7 @@ def verify(model: PathLike, expected: PathLike, *, tolerance: float = 1e-3) -> r
     """Compares a model's logits with expected ones: a safetensors file with input_ids [batch, tokens] and logits
     [batch, tokens, vocab], or, for a model without a head, last_hidden_state. `ok`: no error is above `tolerance`, in
     deviations of the expected values; unlike the program, this returns in both cases."""
-    return results.from_json(results.Verification, _ballast.verify(Path(model), Path(expected), tolerance,
+    return results.from_json(results.Verification, _ballast.verify(local_model(model), Path(expected), tolerance,
                                                                     compute_options()))
 
 
@@ -219,13 +220,13 @@ def evaluate(model: PathLike, *, text: PathLike, reference: PathLike | None = No
                      per_position=per_position, worst=worst)
     options.text_file = Path(text)
     if reference is not None:
-        options.reference = Path(reference)
+        options.reference = local_model(reference)
     if reference_cache is not None:
         options.reference_cache = Path(reference_cache)
     options.cache = cache_options(kv or "f32", window, sinks)
     options.model = model_options(activations, expert_memory)
     with shown(progress) as listener:
-        return results.from_json(results.Evaluation, _ballast.evaluate(Path(model), options, listener, tell))
+        return results.from_json(results.Evaluation, _ballast.evaluate(local_model(model), options, listener, tell))
 
 
 def evaluate_choices(model: PathLike, *, choices: PathLike, reference: PathLike | None = None, delimiter: str = " ",
@@ -239,12 +240,12 @@ def evaluate_choices(model: PathLike, *, choices: PathLike, reference: PathLike 
     options = filled(_ballast.ChoiceOptions(), delimiter=delimiter)
     options.questions_file = Path(choices)
     if reference is not None:
-        options.reference = Path(reference)
+        options.reference = local_model(reference)
     options.cache = cache_options(kv or "f32")
     options.model = model_options(activations, expert_memory)
     with shown(progress) as listener:
         return results.from_json(results.ChoiceEvaluation,
-                                 _ballast.evaluate_choices(Path(model), options, listener, tell))
+                                 _ballast.evaluate_choices(local_model(model), options, listener, tell))
 
 
 def compare_vectors(model: PathLike, *, vectors: PathLike, reference: PathLike, kv: str | None = None,
@@ -254,13 +255,13 @@ def compare_vectors(model: PathLike, *, vectors: PathLike, reference: PathLike, 
     per line, at least two."""
     options = _ballast.VectorOptions()
     options.text_file = Path(vectors)
-    options.reference = Path(reference)
+    options.reference = local_model(reference)
     if kv is not None:
         options.embed.cache_type = named(_ballast.CacheType, "kv", kv)
     options.model = model_options(activations, expert_memory)
     with shown(progress) as listener:
         return results.from_json(results.VectorComparison,
-                                 _ballast.compare_vectors(Path(model), options, listener, tell))
+                                 _ballast.compare_vectors(local_model(model), options, listener, tell))
 
 
 def benchmark_options(**counts: int | bool) -> Any:
@@ -283,7 +284,7 @@ def benchmark(model: PathLike, *, prompt: int = 512, generate: int = 128, depth:
     options.cache = cache_options(kv, window, sinks)
     options.model = model_options(activations, expert_memory)
     with shown(progress) as listener:
-        return results.from_json(results.Benchmark, _ballast.benchmark(Path(model), options, listener, tell))
+        return results.from_json(results.Benchmark, _ballast.benchmark(local_model(model), options, listener, tell))
 
 
 def benchmark_speculation(model: PathLike, *, text: PathLike, draft: PathLike | None = None, draft_tokens: int = 8,
@@ -296,9 +297,9 @@ def benchmark_speculation(model: PathLike, *, text: PathLike, draft: PathLike | 
                      generate=generate, repetitions=repetitions)
     options.text_file = Path(text)
     if draft is not None:
-        options.draft = Path(draft)
+        options.draft = local_model(draft)
     options.cache = cache_options(kv, window, sinks)
     options.model = model_options(activations, expert_memory)
     with shown(progress) as listener:
         return results.from_json(results.SpeculationBenchmark,
-                                 _ballast.benchmark_speculation(Path(model), options, listener, tell))
+                                 _ballast.benchmark_speculation(local_model(model), options, listener, tell))

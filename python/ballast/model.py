@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 import numpy as np
 
 from ballast import _ballast
+from ballast._checkpoint import local_model
 from ballast._options import PathLike, Size, cache_options, filled, model_options, named
 from ballast._progress import Progress, shown, tell
 from ballast.generation import Generation, OnStep, Stream, generation_of
@@ -269,7 +270,7 @@ class Model:
                  bf16: bool | None = None) -> None:
         options = model_options(activations, expert_memory, chat_template, context, generation_config, engine, bf16)
         options.draft_head = True
-        self._model = _ballast.Model(Path(path), options, tell)
+        self._model = _ballast.Model(local_model(path), options, tell)
         self._idle: list[tuple[Model | None, Any]] = []
         self._lock = threading.Lock()
         _models.add(self)

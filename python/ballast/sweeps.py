@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ballast import _ballast
 from ballast._figures import sweep_figure
+from ballast._checkpoint import local_model
 from ballast._options import PathLike, filled, one_of, paths
 from ballast._page import framed
 from ballast._processor import compute_options
@@ -105,5 +106,5 @@ def sweep(model: PathLike, output: PathLike, *, text: PathLike, schemes: Iterabl
     with statistics_file(stats) as file, shown(progress) as listener:
         options.statistics = file
         peers_file = None if peers is None else Path(peers)
-        result = from_json(Sweep, _ballast.sweep(Path(model), Path(output), options, peers_file, listener))
+        result = from_json(Sweep, _ballast.sweep(local_model(model), Path(output), options, peers_file, listener))
     return Sweep(**{**vars(result), "folder": str(output)})

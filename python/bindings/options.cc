@@ -1,9 +1,16 @@
 #include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <filesystem>
+#include <string>
+#include <tuple>
+
 #include "ballast/cache.h"
+#include "ballast/hub_name.h"
 #include "ballast/model_options.h"
 #include "ballast/prefix.h"
 #include "ballast/text.h"
@@ -42,6 +49,14 @@ void bind_options(nb::module_& module) {
       .def_ro("automatic", &CachedPrefix::automatic)
       .def_ro("tokens", &CachedPrefix::tokens);
   module.def("parse_prefix", &parse_prefix, "name"_a, "context"_a);
+  module.def(
+      "parse_hub_name",
+      [](const std::filesystem::path& model) {
+        using Parts = std::tuple<std::string, std::string, std::string>;  // the arguments of _hub.fetch()
+        const auto parts = [](const HubName& name) { return Parts(name.repository, name.file, name.revision); };
+        return parse_hub_name(model).transform(parts);
+      },
+      "model"_a);
   module.def(
       "parse_bytes",
       [](std::string_view option, std::string_view size) {

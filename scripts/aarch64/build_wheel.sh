@@ -27,7 +27,7 @@ for tool in "$triple-g++" "$triple-strip" qemu-aarch64 unzip; do
     exit 1
   }
 done
-host_wheel=$(find dist -name "ballast-*-manylinux*_x86_64.whl" -printf '%T@ %p\n' 2>/dev/null | sort -n | tail -n 1 |
+host_wheel=$(find dist -name "ballast_lm-*-manylinux*_x86_64.whl" -printf '%T@ %p\n' 2>/dev/null | sort -n | tail -n 1 |
   cut -d' ' -f2-)
 [[ -n $host_wheel ]] || {
   echo "aarch64/build_wheel: no wheel in dist/ to take the stubs from: run scripts/build_wheel.sh" >&2
@@ -76,4 +76,4 @@ export _PYTHON_HOST_PLATFORM=linux-aarch64 SETUPTOOLS_EXT_SUFFIX=.cpython-${vers
 PATH=$work/tools:$environment/bin:$PATH \
   LD_LIBRARY_PATH=$paths:/usr/$triple/lib \
   "$environment/bin/auditwheel" repair --wheel-dir dist --strip "$work/plain-$tag"/*.whl
-echo "wheel: $(find dist -name "ballast-*-$tag-*aarch64.whl" -printf '%p, %s bytes\n' | tail -n 1)"
+echo "wheel: $(find dist -name "ballast_lm-*-$tag-*aarch64.whl" -printf '%p, %s bytes\n' | tail -n 1)"

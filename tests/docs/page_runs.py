@@ -62,6 +62,8 @@ def write_inputs(folder: pathlib.Path) -> None:
     shutil.copy(TOKENIZER, model / "tokenizer.json")
     words = {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "chat_template": fixtures.CHATML}
     (model / "tokenizer_config.json").write_text(json.dumps(words))
+    (folder / "HuggingFaceTB").mkdir()  # a name on the Hub is the path of a folder that exists
+    (folder / "HuggingFaceTB" / "SmolLM2-135M").symlink_to(model)
     (folder / "calibration.txt").write_text(fixtures.text(16000, 2))
     (folder / "keys.txt").write_text("reader an-example-of-a-key-of-32-letters\n")
     (folder / "wikitext.txt").write_text(fixtures.text(6000, 1))

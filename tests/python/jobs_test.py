@@ -10,9 +10,11 @@ import shutil
 import subprocess
 import sys
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import ballast
+from ballast._hub import HubError
 from ballast.results import Fold, from_fields
 from support import PROGRAM, WithModel, file_bytes, fixtures, program_json, require
 
@@ -252,13 +254,38 @@ class Jobs(WithModel):
         self.assertEqual([row.name for row in sweep.rows], [row["name"] for row in printed["rows"]])
 
 
+class HubNames(WithModel):
+    def test_a_name_is_fetched_and_a_warning_says_so(self):
+        with (unittest.mock.patch("ballast._checkpoint.fetch", return_value=self.model) as fetch,
+              self.assertWarnsRegex(RuntimeWarning, "owner/name@v1 is from the Hub")):
+            inspection = ballast.inspect("owner/name@v1")
+        fetch.assert_called_once_with("owner/name", "", "v1")
+        self.assertEqual(inspection, ballast.inspect(self.model))
+
+    def test_what_the_hub_refuses_is_an_error(self):
+        with (unittest.mock.patch("ballast._checkpoint.fetch", side_effect=HubError("is gated")),
+              self.assertRaises(ballast.Error) as raised):
+            ballast.Model("owner/name")
+        self.assertEqual((raised.exception.place, raised.exception.reason), ("owner/name", "is gated"))
+
+    def test_without_the_library_the_error_names_the_command(self):
+        with (unittest.mock.patch("ballast._checkpoint.fetch", side_effect=ImportError),
+              self.assertRaisesRegex(ballast.FileError, "'hf download owner/name x.gguf'")):
+            ballast.Model("owner/name/x.gguf")
+
+    def test_a_path_is_not_looked_up(self):
+        with unittest.mock.patch("ballast._checkpoint.fetch") as fetch:
+            ballast.inspect(self.model)
+        fetch.assert_not_called()
+
+
 class Builds(WithModel):
     """Regression: the interpreter was taken for the program that did the work."""
 
     def test_sweeps_of_two_builds_have_different_program_ids(self):
         installed = Path(ballast.__file__).parents[1]
         for folder in installed.glob("ballast*"):
-            if folder.name in ("ballast", "ballast.libs"):
+            if folder.name in ("ballast", "ballast_lm.libs"):
                 shutil.copytree(folder, self.place / folder.name)
         library = self.place / "ballast" / "lib" / "libballast.so"
         code = library if library.exists() else next((self.place / "ballast").glob("_ballast.*.so"))

@@ -12,6 +12,7 @@
 #include "tools/flags/draft_flags.h"
 #include "tools/flags/model_flags.h"
 #include "tools/flags/option_checks.h"
+#include "tools/hub/hub_model.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/table.h"
 #include "tools/terminal/units.h"
@@ -137,7 +138,7 @@ void add_bench(CLI::App& program, Action& action) {
   add_bf16_flag(*command, flags->job);
   add_quiet_flag(*command, flags->job);
   command->footer("Example:\n  ballast bench smollm2-w8a8 -p 512 -n 128 -t 2");
-  command->callback([flags, &action] { action = [flags] { return run_bench(*flags); }; });
+  command->callback([flags, &action] { action = with_local_models(flags, run_bench, {&flags->draft}); });
 }
 
 }  // namespace ballast::tools

@@ -19,6 +19,7 @@
 #include "tools/commands/ranked_job.h"
 #include "tools/flags/option_checks.h"
 #include "tools/flags/prefix_flag.h"
+#include "tools/hub/hub_model.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/table.h"
 #include "tools/terminal/units.h"
@@ -221,7 +222,7 @@ void add_calibrate(CLI::App& program, Action& action) {
       "Example:\n  ballast calibrate SmolLM2-135M -o smollm2.stats --text wiki.txt --report smollm2.html\n"
       "  mpirun -n 4 ballast calibrate SmolLM2-135M -o smollm2.stats\n\n"
       "An interrupted calibration continues when the same command is given again.");
-  command->callback([flags, &action] { action = [flags] { return run_calibrate(*flags); }; });
+  command->callback([flags, &action] { action = with_local_models(flags, run_calibrate); });
 }
 
 }  // namespace ballast::tools

@@ -18,6 +18,7 @@
 #include "tools/flags/cache_flags.h"
 #include "tools/flags/model_flags.h"
 #include "tools/flags/option_checks.h"
+#include "tools/hub/hub_model.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/units.h"
 
@@ -167,7 +168,7 @@ void add_classify(CLI::App& program, Action& action) {
   add_bf16_flag(*command, flags->job);
   add_quiet_flag(*command, flags->job);
   command->footer("Example:\n  ballast classify bge-reranker-base --text pairs.tsv");
-  command->callback([flags, &action] { action = [flags] { return run_classify(*flags); }; });
+  command->callback([flags, &action] { action = with_local_models(flags, run_classify); });
 }
 
 }  // namespace ballast::tools

@@ -20,6 +20,7 @@ void add_eval(CLI::App& program, Action& action);
 void add_sweep(CLI::App& program, Action& action);
 void add_run(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);
+void add_doctor(CLI::App& program, Action& action);
 void add_serve(CLI::App& program, Action& action);
 void add_embed(CLI::App& program, Action& action);
 void add_classify(CLI::App& program, Action& action);
@@ -29,7 +30,8 @@ inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
 
-inline constexpr const char* kModelHelp = "A Hugging Face directory, a .gguf file, or a directory that ballast wrote";
+inline constexpr const char* kModelHelp =
+    "A Hugging Face directory, a .gguf file, a directory that ballast wrote, or a name on the Hub";
 
 }  // namespace ballast::tools
 

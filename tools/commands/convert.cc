@@ -19,6 +19,7 @@
 #include "tools/commands/ranked_job.h"
 #include "tools/flags/option_checks.h"
 #include "tools/flags/recipe_flags.h"
+#include "tools/hub/hub_model.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/table.h"
 #include "tools/terminal/units.h"
@@ -221,7 +222,7 @@ void add_convert(CLI::App& program, Action& action) {
       "      --group-size 32 --asymmetric --format 'layers\\.0\\..*down_proj=int8-g64'");
   command->callback([flags, preset, &action] {
     flags->preset_given = preset->count() > 0;
-    action = [flags] { return run_convert(*flags); };
+    action = with_local_models(flags, run_convert);
   });
 }
 

@@ -16,6 +16,7 @@
 #include "tools/flags/cache_flags.h"
 #include "tools/flags/model_flags.h"
 #include "tools/flags/option_checks.h"
+#include "tools/hub/hub_model.h"
 #include "tools/terminal/console.h"
 
 namespace ballast::tools {
@@ -164,7 +165,7 @@ void add_embed(CLI::App& program, Action& action) {
   add_bf16_flag(*command, flags->job);
   add_quiet_flag(*command, flags->job);
   command->footer("Example:\n  ballast embed all-MiniLM-L6-v2 --text sentences.txt -o sentences.npy");
-  command->callback([flags, &action] { action = [flags] { return run_embed(*flags); }; });
+  command->callback([flags, &action] { action = with_local_models(flags, run_embed); });
 }
 
 }  // namespace ballast::tools

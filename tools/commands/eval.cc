@@ -16,6 +16,7 @@
 #include "tools/flags/cache_flags.h"
 #include "tools/flags/model_flags.h"
 #include "tools/flags/option_checks.h"
+#include "tools/hub/hub_model.h"
 #include "tools/terminal/console.h"
 
 namespace ballast::tools {
@@ -163,7 +164,7 @@ void add_eval(CLI::App& program, Action& action) {
       "  ballast eval smollm2-w8a8 --text wiki.txt --stream 50000 --window 1020 --sinks 4\n"
       "  ballast eval smollm2-w8a8 --reference SmolLM2-135M --choices questions.jsonl\n"
       "  ballast eval minilm-w8a8 --reference all-MiniLM-L6-v2 --vectors sentences.txt");
-  command->callback([flags, &action] { action = [flags] { return run_eval(*flags); }; });
+  command->callback([flags, &action] { action = with_local_models(flags, run_eval, {&flags->options.reference}); });
 }
 
 }  // namespace ballast::tools

@@ -8,6 +8,7 @@
 #include "tools/commands/conversion_page.h"
 #include "tools/commands/job.h"
 #include "tools/flags/option_checks.h"
+#include "tools/hub/hub_model.h"
 #include "tools/terminal/console.h"
 
 namespace ballast::tools {
@@ -58,7 +59,7 @@ void add_export(CLI::App& program, Action& action) {
       "Example:\n"
       "  ballast convert SmolLM2-135M -o smollm2-q4 --bits 4 --group-size 32 --symmetric --outliers none\n"
       "  ballast export smollm2-q4 --to gguf -o smollm2-q4_0.gguf");
-  command->callback([flags, &action] { action = [flags] { return run_export(*flags); }; });
+  command->callback([flags, &action] { action = with_local_models(flags, run_export); });
 }
 
 }  // namespace ballast::tools

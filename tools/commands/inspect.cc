@@ -15,6 +15,7 @@
 #include "tools/commands/commands.h"
 #include "tools/commands/group_rows.h"
 #include "tools/commands/job.h"
+#include "tools/hub/hub_model.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/table.h"
 #include "tools/terminal/units.h"
@@ -302,7 +303,7 @@ void add_inspect(CLI::App& program, Action& action) {
   command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
   add_page_flags(*command, flags->json, flags->verbose);
   command->footer("Example:\n  ballast inspect SmolLM2-135M");
-  command->callback([flags, &action] { action = [flags] { return run_inspect(*flags); }; });
+  command->callback([flags, &action] { action = with_local_models(flags, run_inspect); });
 }
 
 }  // namespace ballast::tools

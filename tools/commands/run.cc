@@ -20,6 +20,7 @@
 #include "tools/flags/draft_flags.h"
 #include "tools/flags/model_flags.h"
 #include "tools/flags/option_checks.h"
+#include "tools/hub/hub_model.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/line_input.h"
 
@@ -210,7 +211,7 @@ void add_run(CLI::App& program, Action& action) {
       "Examples:\n"
       "  ballast run smollm2-w8a8 -p 'The ship took on' -n 64\n"
       "  ballast run smollm2-w8a8 --chat --temperature 0.7 --top-p 0.9");
-  command->callback([flags, &action] { action = [flags] { return run_run(*flags); }; });
+  command->callback([flags, &action] { action = with_local_models(flags, run_run, {&flags->draft}); });
 }
 
 }  // namespace ballast::tools

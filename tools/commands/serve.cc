@@ -18,6 +18,7 @@
 #include "tools/flags/model_flags.h"
 #include "tools/flags/option_checks.h"
 #include "tools/flags/served_models.h"
+#include "tools/hub/hub_model.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/interrupt.h"
 
@@ -78,6 +79,14 @@ std::vector<ServedModel> served_models(const ServeFlags& flags) {
   return models;
 }
 
+/// Replaces names on the Hub by paths. They stay the models' names in requests.
+void make_local(ServedModel& model) {
+  const std::filesystem::path path = local_model(model.path);
+  if (path != model.path && model.name.empty()) model.name = model.path.string();
+  model.path = path;
+  model.draft = local_model(model.draft);
+}
+
 int run_serve(ServeFlags& flags) {
   if (flags.options.certificate.empty() != flags.options.private_key.empty()) {
     throw UsageError("--tls-certificate and --tls-key need each other");
@@ -92,7 +101,8 @@ int run_serve(ServeFlags& flags) {
   if (!flags.models_memory.empty()) {
     flags.options.models_bytes = parse_bytes("--models-memory", flags.models_memory);
   }
-  const std::vector<ServedModel> models = served_models(flags);
+  std::vector<ServedModel> models = served_models(flags);
+  for (ServedModel& model : models) make_local(model);
   flags.options.target_itl = flags.target_itl / 1000;
   flags.options.threads = flags.job.threads;
   flags.options.log = [](std::string_view line) {

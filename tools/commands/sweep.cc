@@ -17,6 +17,7 @@
 #include "tools/commands/ranked_job.h"
 #include "tools/flags/option_checks.h"
 #include "tools/flags/sweep_recipes.h"
+#include "tools/hub/hub_model.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/table.h"
 #include "tools/terminal/units.h"
@@ -161,7 +162,7 @@ void add_sweep(CLI::App& program, Action& action) {
       "Example:\n"
       "  ballast sweep SmolLM2-135M --text wiki.txt --chunks 24 --schemes w8a8,w4a8@92MB --sizes 92MB,105MB -o sweep\n"
       "  mpirun -n 4 ballast sweep SmolLM2-135M --text wiki.txt --no-bench -o sweep");
-  command->callback([flags, &action] { action = [flags] { return run_sweep(*flags); }; });
+  command->callback([flags, &action] { action = with_local_models(flags, run_sweep); });
 }
 
 }  // namespace ballast::tools

@@ -18,6 +18,7 @@
 #include "tools/flags/cache_flags.h"
 #include "tools/flags/model_flags.h"
 #include "tools/flags/option_checks.h"
+#include "tools/hub/hub_model.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/units.h"
 
@@ -239,7 +240,7 @@ void add_translate(CLI::App& program, Action& action) {
   add_bf16_flag(*command, flags->job);
   add_quiet_flag(*command, flags->job);
   command->footer("Example:\n  ballast translate opus-mt-en-de --text lines.txt --beam 4");
-  command->callback([flags, &action] { action = [flags] { return run_translate(*flags); }; });
+  command->callback([flags, &action] { action = with_local_models(flags, run_translate); });
 }
 
 }  // namespace ballast::tools

@@ -8,6 +8,7 @@
 #include "tools/commands/commands.h"
 #include "tools/commands/job.h"
 #include "tools/flags/option_checks.h"
+#include "tools/hub/hub_model.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/table.h"
 #include "tools/terminal/units.h"
@@ -68,7 +69,7 @@ void add_verify(CLI::App& program, Action& action) {
   command->footer(
       "Exits with 1 when the error is above the tolerance.\n\n"
       "Example:\n  ballast verify SmolLM2-135M --expected logits.safetensors --tolerance 1e-4");
-  command->callback([flags, &action] { action = [flags] { return run_verify(*flags); }; });
+  command->callback([flags, &action] { action = with_local_models(flags, run_verify); });
 }
 
 }  // namespace ballast::tools

@@ -11,6 +11,7 @@
 
 #include "ballast/activation_type.h"
 #include "ballast/error.h"
+#include "ballast/hub_name.h"
 #include "files/json_reader.h"
 #include "files/strict_json.h"
 #include "files/text_file.h"
@@ -128,7 +129,9 @@ ServedModel read_model_object(const files::JsonReader& object, const std::filesy
   }
   if (model.path.empty()) object.fail("model", "is missing: the path of a model");
   for (std::filesystem::path* path : {&model.path, &model.draft, &model.statistics, &model.options.chat_template}) {
-    if (!path->empty()) *path = folder / *path;  // an absolute path stays
+    const bool is_model = path == &model.path || path == &model.draft;
+    if (path->empty() || (is_model && !std::filesystem::exists(folder / *path) && parse_hub_name(*path))) continue;
+    *path = folder / *path;  // an absolute path stays
   }
   return model;
 }
@@ -157,8 +160,8 @@ void add_served_models(CLI::App& command, ServedModelFlags& flags) {
   command
       .add_option(
           "MODEL", flags.words,
-          "A Hugging Face directory, a .gguf file, or a directory that ballast wrote; several, which are loaded "
-          "when requests name them, may each be NAME=MODEL,option=value,...")
+          "A Hugging Face directory, a .gguf file, a directory that ballast wrote, or a name on the Hub; several, "
+          "which are loaded when requests name them, may each be NAME=MODEL,option=value,...")
       ->type_name("");
   command.add_option("--models", flags.folder, "Serve every model in a folder")->type_name("DIR");
   command.add_option("--models-file", flags.file, "Serve the models that a JSON file lists, with their options")

@@ -89,7 +89,7 @@ def words(text: str) -> str:
 
 
 def check_help(suite: Suite) -> None:
-    for command in ("", *COMMANDS):
+    for command in ("", *COMMANDS, "doctor"):
         run = suite.succeeds(*command.split(), "--help")
         path = f"help/{command or 'ballast'}.txt"
         suite.check(f"'ballast {command} --help' prints nothing on standard error", run.err == "", run)
