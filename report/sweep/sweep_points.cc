@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "report/chart/text.h"
 
@@ -75,16 +76,14 @@ std::vector<SweepPoint> sweep_points(const Sweep& sweep, const std::vector<Sweep
   for (const SweepRow& row : sweep.rows) {
     if (row.evaluation) points.push_back(own_point(row));
   }
-  std::ranges::stable_sort(points, {}, &SweepPoint::mb);
-  std::vector<SweepPoint> others;
   for (const SweepPeer& peer : peers) {
-    others.push_back(
+    points.push_back(
         {.program = peer.program, .name = peer.name, .mb = peer.file_mb, .kl = peer.kl, .speeds = peer.speeds});
   }
-  std::ranges::stable_sort(others, [](const SweepPoint& a, const SweepPoint& b) {
-    return a.program != b.program ? a.program < b.program : a.mb < b.mb;
+  // The peers may be another sweep's, whose points are joined with this one's.
+  std::ranges::stable_sort(points, {}, [](const SweepPoint& point) {
+    return std::tuple(point.program != kOwnProgram, point.program, point.mb);
   });
-  points.insert(points.end(), others.begin(), others.end());
   return points;
 }
 

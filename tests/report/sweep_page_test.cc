@@ -96,6 +96,12 @@ TEST_CASE("peers are drawn with ballast's recipes and have a separate legend") {
   CHECK_FALSE(contains(speed, "</svg>OpenVINO</li>"));
 }
 
+TEST_CASE("the recipes of another sweep are joined with this one's") {
+  const std::string page =
+      sweep_page(example(), {{.program = "ballast", .name = "w4a16@70MB", .file_mb = 70, .kl = 0.1}});
+  CHECK(contains(page, "<h1>Three recipes of 70 to 141.8 MB: a divergence of 0.1 to 0.0039 from the original</h1>"));
+}
+
 TEST_CASE("without speeds there is no plot of them") {
   Sweep sweep = example();
   for (SweepRow& row : sweep.rows) row.benchmark.reset();
