@@ -19,7 +19,7 @@
 namespace ballast {
 namespace {
 
-// Measurements of memory's speed, which varies where it is shared: the middle one counts, and all take about a second.
+// Measurements of memory's speed, which varies where it is shared: the middle one counts.
 constexpr std::size_t kReadings = 7;
 
 double middle_read_gb_s() {

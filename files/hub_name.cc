@@ -16,7 +16,7 @@ std::optional<HubName> parse_hub_name(const fs::path& model) {
   std::smatch parts;
   if (!std::regex_match(text, parts, kPattern)) return std::nullopt;
   std::error_code error;
-  if (fs::exists(model, error) || fs::exists(*model.begin(), error)) return std::nullopt;
+  if (fs::exists(*model.begin(), error)) return std::nullopt;
   HubName name = {.repository = parts[1], .file = parts[2], .revision = parts[3]};
   if (name.repository.ends_with(".gguf")) return std::nullopt;  // FOLDER/FILE.gguf
   return name;

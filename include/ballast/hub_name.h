@@ -17,7 +17,7 @@ struct HubName {
 };
 
 /// Reads "OWNER/NAME" or "OWNER/NAME/FILE.gguf", and "@REVISION" after either. Returns nullopt for anything else, and
-/// for what can be a path: it exists, or the folder that it begins with does.
+/// for what can be a path, because the folder that it begins with exists.
 std::optional<HubName> parse_hub_name(const std::filesystem::path& model);
 
 /// Returns the command by which a user fetches it: "hf download OWNER/NAME".
