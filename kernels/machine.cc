@@ -98,7 +98,7 @@ double multiply_f32(std::size_t rounds, std::int32_t& result) {
     c7 = hn::MulAdd(w, a, c7);
   }
   c0 = hn::Add(hn::Add(hn::Add(c0, c1), hn::Add(c2, c3)), hn::Add(hn::Add(c4, c5), hn::Add(c6, c7)));
-  result = static_cast<std::int32_t>(hn::GetLane(c0));
+  result = std::bit_cast<std::int32_t>(hn::GetLane(c0));
   return static_cast<double>(rounds) * 8 * 2 * static_cast<double>(hn::Lanes(df));
 }
 
@@ -135,7 +135,7 @@ double multiply_bf16(std::size_t rounds, std::int32_t& result) {
     c7 = add_bf16_products(w, a, c7, unused);
   }
   c0 = hn::Add(hn::Add(hn::Add(c0, c1), hn::Add(c2, c3)), hn::Add(hn::Add(c4, c5), hn::Add(c6, c7)));
-  result = static_cast<std::int32_t>(hn::GetLane(hn::Add(c0, unused)));
+  result = std::bit_cast<std::int32_t>(hn::GetLane(hn::Add(c0, unused)));  // may be NaN: the factors are any bits
   return static_cast<double>(rounds) * 8 * 2 * static_cast<double>(hn::Lanes(dbf16));
 }
 
