@@ -97,7 +97,7 @@ Samples sample_group(const model::Model& model, int first, std::size_t count, st
   progress.add(count);
   while (sequences.front().size() < length) {
     for (std::size_t i = 0; i < count; ++i) batch[i] = {std::span(&sequences[i].back(), 1), &states[i], 1};
-    model.logits(model.forward(batch, workspace).data(), count, logits.data(), workspace);
+    model.logits(model.forward(batch, workspace).data(), model::StepRows::outside(count), logits.data(), workspace);
     extend(sequences, samplers, logits, vocab_size);
     progress.add(count);
   }
@@ -122,7 +122,8 @@ Samples resample_group(const model::Model& model, std::size_t count, std::size_t
     for (std::size_t round = 0; round < kRounds; ++round) {
       model::SequenceState state = model.make_exact_state(length);
       const model::SequenceTokens sequence = {ids, &state, length};
-      model.logits(model.forward({&sequence, 1}, workspace).data(), length, logits.data(), workspace);
+      model.logits(model.forward({&sequence, 1}, workspace).data(), model::StepRows::outside(length), logits.data(),
+                   workspace);
       for (std::size_t t = 0; t < length; ++t) ids[t] = sampler.sample({logits.data() + t * vocab_size, vocab_size});
       progress.add(length / kRounds);
     }

@@ -57,7 +57,7 @@ class HeadObserver : public samples::Observer {
   void add(const samples::ObservedBatch& batch) override {
     const RowFlags massive = massive_.subspan(batch.first * length_, batch.count * length_);
     prepared_.resize(massive.size() * inputs_);
-    outer_.preparation().prepare(batch.hidden.data(), massive.size(), prepared_.data(), scratch_.quantized);
+    outer_.preparation().prepare(batch.hidden.data(), massive.size(), prepared_.data(), scratch_.linears);
     head_.add(prepared_.data(), inputs_, massive);
     if (outer_.preparation().transform()) transform_.add(batch.hidden.data(), hidden_size_, massive);
   }

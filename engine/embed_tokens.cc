@@ -20,7 +20,7 @@ std::vector<float> apply_head(const model::Linear& head, std::span<const float> 
   const std::size_t count = rows.size() / head.cols();
   std::vector<float> values(count * head.rows());
   const model::LinearOutput output[] = {{&head, values.data(), head.rows()}};
-  kernels::QuantizedActivations scratch;
+  model::LinearScratch scratch;
   model::apply(output, model::LinearRows(rows.data(), head.cols()), model::StepRows::outside(count), scratch);
   if (!kernels::all_finite(values.data(), values.size())) {
     throw Error("embedding", "the model's output is not finite");

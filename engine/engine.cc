@@ -171,13 +171,30 @@ void Engine::write_hidden(std::span<const float> hidden, std::size_t first, std:
   });
 }
 
+/// Returns rows that the head reads: `count` of the wanted ones of these sequences, from row `begin_row` on.
+model::StepRows Engine::head_rows(std::size_t first, std::size_t end, std::size_t begin_row, std::size_t count) {
+  const auto of_head = [](const Sequence* sequence) { return sequence->state().head_adapter(); };
+  if (std::ranges::none_of(std::span(sequences_).subspan(first, end - first), of_head)) {
+    return model::StepRows::outside(count);
+  }
+  row_ends_.clear();
+  head_adapters_.clear();
+  for (std::size_t i = first, row = 0; i < end; ++i) {
+    row += batch_[i].wanted;
+    row_ends_.push_back(std::clamp(row, begin_row, begin_row + count) - begin_row);
+    head_adapters_.push_back(of_head(sequences_[i]));
+  }
+  return model::StepRows(row_ends_, head_adapters_);
+}
+
 /// Computes the logits of all wanted rows of the sequences from `first` to `end`.
 void Engine::write_logits(std::span<const float> hidden, std::size_t first, std::size_t end) {
   const std::size_t hidden_size = model_.spec().hidden_size;
   const std::size_t vocab_size = model_.spec().vocab_size;
   const std::size_t rows = hidden.size() / hidden_size;
   if (end - first == 1 && sequences_[first]->reader_ == nullptr) {
-    if (rows > 0) model_.logits(hidden.data(), rows, sequences_[first]->logits_.data(), workspace_);
+    if (rows == 0) return;
+    model_.logits(hidden.data(), head_rows(first, end, 0, rows), sequences_[first]->logits_.data(), workspace_);
     return;
   }
   logits_.resize(std::min(rows, kHeadRows) * vocab_size);
@@ -185,7 +202,7 @@ void Engine::write_logits(std::span<const float> hidden, std::size_t first, std:
   std::size_t written = 0;  // rows of the sequence
   for (std::size_t row = 0; row < rows; row += kHeadRows) {
     const std::size_t count = std::min(kHeadRows, rows - row);
-    model_.logits(hidden.data() + row * hidden_size, count, logits_.data(), workspace_);
+    model_.logits(hidden.data() + row * hidden_size, head_rows(first, end, row, count), logits_.data(), workspace_);
     for (std::size_t i = 0, taken = 0; i < count; i += taken) {
       while (written == batch_[sequence].wanted) {
         ++sequence;

@@ -51,6 +51,7 @@ class Engine {
   static std::size_t kept_rows(const Sequence& sequence, std::size_t wanted);
   std::span<const float> keep_hidden(std::span<const float> hidden);
   void write_outputs(std::span<const float> hidden);
+  model::StepRows head_rows(std::size_t first, std::size_t end, std::size_t begin_row, std::size_t count);
   void write_logits(std::span<const float> hidden, std::size_t first, std::size_t end);
   void write_hidden(std::span<const float> hidden, std::size_t first, std::size_t end);
   void hand_over(Sequence& sequence, std::size_t first, std::span<const float> rows) const;
@@ -68,8 +69,9 @@ class Engine {
   std::vector<model::SequenceTokens> batch_;
   model::Workspace workspace_;
   std::vector<float> logits_;
-  std::vector<float> wanted_hidden_;   ///< rows that are wanted, where sequences keep others, too
-  std::vector<std::size_t> row_ends_;  ///< of neighbours that want hidden values
+  std::vector<float> wanted_hidden_;                      ///< rows that are wanted, where sequences keep others, too
+  std::vector<std::size_t> row_ends_;                     ///< of neighbours whose rows are read together
+  std::vector<const model::AdapterPart*> head_adapters_;  ///< of the same
 };
 
 }  // namespace ballast::engine

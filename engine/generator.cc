@@ -102,9 +102,9 @@ struct Generator::State {
   }
 
   // The cache keeps the common beginning with the new context: a chat does not read its history again.
-  engine::Sequence& sequence_for(std::span<const int> prompt, const CacheOptions& options) {
-    if (!sequence || sequence->options() != options) {
-      sequence.emplace(shared->model, options, shared->model.context_length());
+  engine::Sequence& sequence_for(std::span<const int> prompt, const CacheOptions& options, const Adapter& adapter) {
+    if (!sequence || sequence->options() != options || sequence->state().adapter() != adapter.get()) {
+      sequence.emplace(shared->model, options, shared->model.context_length(), adapter);
     }
     sequence->replace(prompt);
     return *sequence;
@@ -136,7 +136,7 @@ struct Generator::State {
                                    shared->compile(constraint));
     output.see(prompt);
     engine::Sequence& own = shared->model.spec().encoder ? sequence_after(source, prompt, options.cache)
-                                                         : sequence_for(prompt, options.cache);
+                                                         : sequence_for(prompt, options.cache, options.adapter);
     result.cached_tokens = own.run();
     // Room for a page of text, so that a token of an ordinary answer needs no allocation.
     constexpr std::size_t kPage = 4096;
@@ -183,9 +183,9 @@ struct Generator::State {
   }
 
   std::vector<GeneratedToken> score(std::span<const int> ids, std::size_t first, std::size_t top,
-                                    const CacheOptions& cache) {
+                                    const CacheOptions& cache, const Adapter& adapter) {
     check_scored(ids, first, cache);
-    engine::Sequence& own = sequence_for(ids.first(first), cache);
+    engine::Sequence& own = sequence_for(ids.first(first), cache, adapter);
     own.append(ids.subspan(first, ids.size() - first - 1));
     engine::PromptScorer scorer(ids.subspan(first - 1), top, shared->model.spec().vocab_size);
     own.want(ids.size() - first, scorer);
@@ -255,8 +255,8 @@ GenerateResult Generator::chat(std::span<const ChatMessage> messages, const Gene
 }
 
 std::vector<GeneratedToken> Generator::score(std::span<const int> ids, std::size_t first, std::size_t top,
-                                             const CacheOptions& cache) {
-  return state_->score(ids, first, top, cache);
+                                             const CacheOptions& cache, const Adapter& adapter) {
+  return state_->score(ids, first, top, cache, adapter);
 }
 
 }  // namespace ballast

@@ -34,9 +34,9 @@ void check_logits(const model::Model& model, std::span<const int> ids) {
 }
 
 /// Runs ids as a new sequence and passes a row of logits for each to the reader.
-void run_whole(const model::Model& model, engine::Engine& engine, std::span<const int> ids,
+void run_whole(const model::Model& model, engine::Engine& engine, std::span<const int> ids, const Adapter& adapter,
                engine::LogitsReader& reader) {
-  engine::Sequence sequence(model, {.type = CacheOptions::Type::kF32}, ids.size());
+  engine::Sequence sequence(model, {.type = CacheOptions::Type::kF32}, ids.size(), adapter);
   sequence.append(ids);
   sequence.want(ids.size(), reader);
   engine.step(sequence);
@@ -118,21 +118,25 @@ std::string Model::chat_prompt(std::span<const ChatMessage> messages, const std:
   return text::apply_chat_template(state_->tokenizer(), text::make_conversation(messages, template_arguments)).text;
 }
 
-Tensor Model::logits(std::span<const int> ids) const {
+Adapter Model::load_adapter(const AdapterFiles& files) const {
+  return state_->model.load_adapter(files);
+}
+
+Tensor Model::logits(std::span<const int> ids, const Adapter& adapter) const {
   const std::size_t vocab_size = spec().vocab_size;
   check_logits(state_->model, ids);
   LogitsKeeper keeper(ids.size(), vocab_size);
-  run_whole(state_->model, state_->engine, ids, keeper);
+  run_whole(state_->model, state_->engine, ids, adapter, keeper);
   engine::require_finite(keeper.values());
   return {.shape = {static_cast<std::int64_t>(ids.size()), static_cast<std::int64_t>(vocab_size)},
           .values = std::move(keeper.values())};
 }
 
-std::vector<double> Model::log_probabilities(std::span<const int> ids) const {
+std::vector<double> Model::log_probabilities(std::span<const int> ids, const Adapter& adapter) const {
   if (!spec().causal) throw Error(state_->path.string(), "is an encoder: every token of it sees those after it");
   check_logits(state_->model, ids);
   engine::PromptScorer scorer(ids, /*top=*/0, spec().vocab_size);
-  run_whole(state_->model, state_->engine, ids, scorer);
+  run_whole(state_->model, state_->engine, ids, adapter, scorer);
   scorer.check();
   std::vector<double> scores;
   for (const GeneratedToken& token : scorer.scores()) scores.push_back(token.logprob);

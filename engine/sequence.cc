@@ -19,8 +19,9 @@ void append_values(std::span<const Value> values, Value usual, std::size_t befor
 
 }  // namespace
 
-Sequence::Sequence(const model::Model& model, const CacheOptions& options, std::size_t capacity)
-    : options_(options), state_(model.make_state(options, capacity)) {}
+Sequence::Sequence(const model::Model& model, const CacheOptions& options, std::size_t capacity,
+                   std::shared_ptr<const model::Adapter> adapter)
+    : options_(options), state_(model.make_state(options, capacity, std::move(adapter))) {}
 
 void Sequence::append(const model::TokenSpan& tokens) {
   const std::size_t before = ids_.size();

@@ -41,8 +41,10 @@ class HiddenReader {
 class Sequence {
  public:
   /// Creates a sequence without tokens with room for `capacity`, or for any number if the cache rolls; memory is
-  /// allocated on demand. Throws Error if the model cannot be run with these options.
-  Sequence(const model::Model& model, const CacheOptions& options, std::size_t capacity);
+  /// allocated on demand. Its tokens run with the adapter; null: without one. Throws Error if the model cannot be run
+  /// with these options.
+  Sequence(const model::Model& model, const CacheOptions& options, std::size_t capacity,
+           std::shared_ptr<const model::Adapter> adapter = nullptr);
 
   /// Continues from tokens without rows, all of which have run, and their state.
   Sequence(model::SequenceState state, std::vector<int> ids) : state_(std::move(state)), ids_(std::move(ids)) {}

@@ -18,7 +18,7 @@ void TextClassifier::read(std::span<const float> rows) {
 
 std::vector<float> TextClassifier::scores() const {
   const ClassifierSpec& spec = classifier_.spec();
-  kernels::QuantizedActivations scratch;
+  model::LinearScratch scratch;
   std::vector<float> scores =
       classifier_.scores(spec.of_tokens || spec.pools_scores ? rows_ : pooler_.pooled(), scratch);
   if (spec.pools_scores) {

@@ -74,6 +74,7 @@ class ModelBenchmark {
         progress_(progress),
         start_(Clock::now()),
         model_(open_model(path, options), model::FloatLayout::kPanels, options.model) {
+    for (const AdapterFiles& files : options.adapters) adapters_.push_back(model_.load_adapter(files));
     result_.load_seconds = seconds_since(start_);
   }
 
@@ -165,6 +166,9 @@ class ModelBenchmark {
 
   void measure(const std::string& name, const Steps& test, const TokenWork& work) {
     std::vector<model::SequenceState> states(test.share_depth ? 1 : test.sequences, make_state());
+    for (std::size_t i = 0; i < states.size() && !adapters_.empty(); ++i) {
+      states[i].set_adapter(adapters_[i % adapters_.size()]);
+    }
     if (options_.depth > 0) step(states, options_.depth);
     if (test.share_depth) states.resize(test.sequences, model::SequenceState(states.front()));
     std::vector<double> speeds;
@@ -193,6 +197,7 @@ class ModelBenchmark {
   const Progress& progress_;
   Clock::time_point start_;
   model::Model model_;
+  std::vector<Adapter> adapters_;
   model::Workspace workspace_;
   std::mt19937_64 random_{0};
   std::vector<int> ids_;

@@ -31,9 +31,10 @@ using kernels::Clock;
 constexpr std::size_t kStreamBatch = 512;
 static_assert(kStreamBatch % eval::kLogitRows == 0);
 
-eval::SequenceRunner make_runner(const model::Model& model, const EvaluateOptions& options, const CacheOptions& cache) {
-  if (options.stream > 0) return {model, model.make_state(cache, options.stream)};
-  return {model, model.make_state(cache, options.context)};
+eval::SequenceRunner make_runner(const model::Model& model, const EvaluateOptions& options, const CacheOptions& cache,
+                                 std::shared_ptr<const model::Adapter> adapter = nullptr) {
+  const std::size_t capacity = options.stream > 0 ? options.stream : options.context;
+  return {model, model.make_state(cache, capacity, std::move(adapter))};
 }
 
 void check_options(const EvaluateOptions& options, const model::ModelSource& source) {
@@ -106,7 +107,7 @@ class ChunkScorer {
         progress_(progress),
         chunks_(chunks),
         model_(std::move(source), model::FloatLayout::kRows, options.model),
-        runner_(make_runner(model_, options, options.cache)) {
+        runner_(make_runner(model_, options, options.cache, model_.load_adapter(options.adapter))) {
     own_.scores.resize(chunks_.count() * chunks_.positions());
     if (reference) prepare_reference(std::move(reference));
   }

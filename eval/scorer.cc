@@ -27,7 +27,9 @@ std::span<const float> SequenceRunner::run(const model::TokenSpan& tokens) {
 
 std::span<const float> SequenceRunner::logits(std::size_t first, std::size_t count) {
   logits_.resize(count * model_.spec().vocab_size);
-  model_.logits(hidden_.data() + first * model_.spec().hidden_size, count, logits_.data(), workspace_);
+  const model::AdapterPart* const adapter = state_.head_adapter();
+  const model::StepRows rows(std::span(&count, 1), std::span(&adapter, 1));
+  model_.logits(hidden_.data() + first * model_.spec().hidden_size, rows, logits_.data(), workspace_);
   return logits_;
 }
 

@@ -211,12 +211,12 @@ class Comparison {
 }  // namespace
 
 Verification verify(const std::filesystem::path& path, const std::filesystem::path& expected_path, double tolerance,
-                    const ComputeOptions& compute) {
+                    const ComputeOptions& compute, const std::optional<AdapterFiles>& adapter) {
   auto source = std::make_unique<model::ModelSource>(path);
   const Expected expected = read_expected(expected_path, source->spec());
   source->lengthen_for(std::max(expected.texts.tokens, expected.source_texts.tokens));
   const model::Model model(std::move(source), model::FloatLayout::kRows, model::all_floats(compute));
-  eval::SequenceRunner runner(model, model.make_exact_state(expected.texts.tokens));
+  eval::SequenceRunner runner(model, model.make_exact_state(expected.texts.tokens, model.load_adapter(adapter)));
   const std::size_t hidden_size = model.spec().hidden_size;
   Comparison comparison(path, expected, model.spec().has_head);
   model::Workspace workspace;

@@ -41,7 +41,7 @@ Classifier::Classifier(const ModelSpec& spec, const BlockParts& parts, const Lin
   if (spec_.transform_norm) norm_ = parts.norm(Role::kClassifierNorm);
 }
 
-std::vector<float> Classifier::scores(std::span<const float> hidden, kernels::QuantizedActivations& scratch) const {
+std::vector<float> Classifier::scores(std::span<const float> hidden, LinearScratch& scratch) const {
   const std::size_t size = linear_.cols();
   const std::size_t m = hidden.size() / size;
   std::vector<float> transformed;

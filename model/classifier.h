@@ -22,7 +22,7 @@ class Classifier {
   const ClassifierSpec& spec() const { return spec_; }
 
   /// Returns scores [m][labels] for hidden values [m][hidden_size] after the last norm: of tokens, or pooled ones.
-  std::vector<float> scores(std::span<const float> hidden, kernels::QuantizedActivations& scratch) const;
+  std::vector<float> scores(std::span<const float> hidden, LinearScratch& scratch) const;
 
  private:
   ClassifierSpec spec_;

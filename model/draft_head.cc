@@ -34,8 +34,7 @@ void DraftHead::project(std::size_t rows, DraftHeadWorkspace& workspace) const {
     std::copy_n(second.data() + row * size, size, input + size);
   }
   const LinearOutput output[] = {{&projection_, workspace.hidden.data(), size}};
-  apply(output, LinearRows(workspace.inputs.data(), 2 * size), StepRows::outside(rows),
-        workspace.activations.quantized);
+  apply(output, LinearRows(workspace.inputs.data(), 2 * size), StepRows::outside(rows), workspace.activations.linears);
 }
 
 void DraftHead::forward(std::span<const DraftHeadTokens> batch, const Embedding& embedding, float* output,

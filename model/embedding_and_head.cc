@@ -73,12 +73,13 @@ void Embedding::embed(const TokenSpan& tokens, std::size_t position, float* hidd
   embed(placed, hidden, text);
 }
 
-void Embedding::scaled_row(const TokenInput& token, float* dst) const {
+void Embedding::scaled_row(const TokenInput& token, float* dst, const AddedRows* added) const {
   if (token.row != nullptr) {
     std::copy_n(token.row, channels_, dst);
     return;
   }
   decode_row(table_, static_cast<std::size_t>(token.id), dst);
+  if (added != nullptr) added->add(static_cast<std::size_t>(token.id), dst);
   if (scale_ == 1) return;
   for (std::size_t c = 0; c < channels_; ++c) dst[c] *= scale_;
 }
@@ -97,7 +98,7 @@ void Embedding::embed(std::span<const PlacedToken> tokens, float* hidden, Text t
   std::vector<float> rows(tokens.size() * channels_);
   embed_rows(tokens, rows.data(), text);
   const LinearOutput output[] = {{&*projection_, hidden, hidden_size_}};
-  kernels::QuantizedActivations scratch;
+  LinearScratch scratch;
   apply(output, LinearRows(rows.data(), channels_), StepRows::outside(tokens.size()), scratch);
 }
 
@@ -111,7 +112,7 @@ void Embedding::embed_rows(std::span<const PlacedToken> tokens, float* rows, Tex
   const kernels::ThreadScratch scratch(threads, positions ? size : 0);
   kernels::parallel_tasks(tokens.size(), threads, [&](std::size_t i, std::size_t thread) {
     float* row = rows + i * size;
-    scaled_row(tokens[i].input, row);
+    scaled_row(tokens[i].input, row, tokens[i].added);
     if (positions) {
       float* position_row = scratch.of(thread);
       decode_row(*positions, first_position_ + tokens[i].position, position_row);
@@ -126,7 +127,7 @@ void Embedding::embed_rows(std::span<const PlacedToken> tokens, float* rows, Tex
   if (!norm.gain.empty()) norm.apply(rows, tokens.size(), rows);
 }
 
-void Embedding::add_token_inputs(const TokenSpan& tokens, const float* embedded, kernels::QuantizedActivations& scratch,
+void Embedding::add_token_inputs(const TokenSpan& tokens, const float* embedded, LinearScratch& scratch,
                                  std::vector<float>& inputs) const {
   if (!token_inputs_) return;
   const auto& [spec, table, projection, norm] = *token_inputs_;
@@ -154,7 +155,7 @@ void Embedding::add_token_inputs(const TokenSpan& tokens, std::vector<float>& in
   if (!token_inputs_) return;
   std::vector<float> embedded(tokens.size() * hidden_size_);
   embed(tokens, 0, embedded.data());
-  kernels::QuantizedActivations scratch;
+  LinearScratch scratch;
   add_token_inputs(tokens, embedded.data(), scratch, inputs);
 }
 
@@ -182,8 +183,7 @@ void HeadPreparation::normalize(const float* hidden, std::size_t m, float* dst) 
   }
 }
 
-void HeadPreparation::prepare(const float* hidden, std::size_t m, float* dst,
-                              kernels::QuantizedActivations& scratch) const {
+void HeadPreparation::prepare(const float* hidden, std::size_t m, float* dst, LinearScratch& scratch) const {
   if (!transform_) return normalize(hidden, m, dst);
   std::vector<float> normalized(normalizes_ ? m * hidden_size_ : 0);
   if (normalizes_) final_norm_.apply(hidden, m, normalized.data());
@@ -201,11 +201,10 @@ EmbeddingAndHead::EmbeddingAndHead(const ModelSpec& spec, const BlockParts& part
   if (spec_.biases.head) (head_ ? *head_ : embedding_.table()).bias = parts.vector(Role::kHeadBias);
 }
 
-void EmbeddingAndHead::head(const float* prepared, std::size_t m, float* logits,
-                            kernels::QuantizedActivations& scratch) const {
+void EmbeddingAndHead::head(const float* prepared, const StepRows& step, float* logits, LinearScratch& scratch) const {
   const LinearOutput output[] = {{&head_linear(), logits, spec_.vocab_size}};
-  apply(output, LinearRows(prepared, spec_.embedding_channels()), StepRows::outside(m), scratch);
-  if (spec_.logit_scale != 1.0 || spec_.logit_cap > 0) scale_and_cap(logits, m);
+  apply(output, LinearRows(prepared, spec_.embedding_channels()), step, scratch);
+  if (spec_.logit_scale != 1.0 || spec_.logit_cap > 0) scale_and_cap(logits, step.count());
 }
 
 void EmbeddingAndHead::scale_and_cap(float* logits, std::size_t m) const {

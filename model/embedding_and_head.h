@@ -9,6 +9,7 @@
 
 #include "ballast/spec.h"
 #include "kernels/matrix/quantized_matrix.h"
+#include "model/block/adapter.h"
 #include "model/block/weights.h"
 #include "model/forward/forward.h"
 #include "model/structure/assemble_block.h"
@@ -30,6 +31,7 @@ inline StridedRows token_inputs_of_layer(const ModelSpec& spec, const float* inp
 struct PlacedToken {
   TokenInput input;
   std::size_t position = 0;
+  const AddedRows* added = nullptr;  ///< to the table; null: nothing
 };
 
 /// Computes the first block's input from tokens.
@@ -51,12 +53,12 @@ class Embedding {
   void embed(const TokenSpan& tokens, std::size_t position, float* hidden, Text text = Text::kOwn) const;
 
   /// Writes a token's row [ModelSpec::embedding_channels()] before positions, token types and the norm are applied: the
-  /// row that it brings, or the table's row of its id times the embedding's scale.
-  void scaled_row(const TokenInput& token, float* dst) const;
+  /// row that it brings, or the table's row of its id, with what an adapter adds, times the embedding's scale.
+  void scaled_row(const TokenInput& token, float* dst, const AddedRows* added = nullptr) const;
 
   /// Appends the inputs that the layers get of consecutive tokens, [tokens.size()][layers * TokenInputSpec::size], or
   /// nothing where the spec has no such inputs. `embedded` is the result of embed() for the tokens.
-  void add_token_inputs(const TokenSpan& tokens, const float* embedded, kernels::QuantizedActivations& scratch,
+  void add_token_inputs(const TokenSpan& tokens, const float* embedded, LinearScratch& scratch,
                         std::vector<float>& inputs) const;
 
   /// Embeds the tokens and appends the same. Throws what check() does.
@@ -107,7 +109,7 @@ class HeadPreparation {
   void normalize(const float* hidden, std::size_t m, float* dst) const;
 
   /// Writes the head's input, [m][ModelSpec::embedding_channels()], which may be `hidden`.
-  void prepare(const float* hidden, std::size_t m, float* dst, kernels::QuantizedActivations& scratch) const;
+  void prepare(const float* hidden, std::size_t m, float* dst, LinearScratch& scratch) const;
 
   const std::optional<Linear>& transform() const { return transform_; }  ///< reads the normalized values
 
@@ -130,8 +132,8 @@ class EmbeddingAndHead {
 
   const HeadPreparation& preparation() const { return preparation_; }
 
-  /// Writes logits [m][vocab_size] for prepared rows.
-  void head(const float* prepared, std::size_t m, float* logits, kernels::QuantizedActivations& scratch) const;
+  /// Writes logits [count][vocab_size] for prepared rows. The step's adapters are those of the head.
+  void head(const float* prepared, const StepRows& step, float* logits, LinearScratch& scratch) const;
 
   const Linear& head_linear() const { return head_ ? *head_ : embedding_.table(); }
   std::size_t streamed_bytes() const;  ///< bytes that are read for one token's logits

@@ -10,6 +10,7 @@
 #include "kernels/machine.h"
 #include "kernels/parallel.h"
 #include "model/mixer/mixer_kind.h"
+#include "model/source/adapter_loader.h"
 #include "model/source/code_rounding.h"
 #include "text/tokenizer_check.h"
 
@@ -241,8 +242,10 @@ void Model::begin_pass(Workspace& workspace) const {
   for (std::size_t i = 0; i < workspace.pieces_.size(); ++i) {
     const std::size_t position = workspace.batch_[i].state->position();
     const TokenSpan& tokens = workspace.pieces_[i].tokens;
+    const Adapter* adapter = workspace.batch_[i].state->adapter();
+    const AddedRows* added = adapter != nullptr && adapter->embedding ? &*adapter->embedding : nullptr;
     for (std::size_t t = 0; t < tokens.size(); ++t) {
-      workspace.tokens_.push_back({.input = tokens[t], .position = position + t});
+      workspace.tokens_.push_back({.input = tokens[t], .position = position + t, .added = added});
     }
   }
   float* hidden = workspace.hidden_.data();
@@ -252,7 +255,7 @@ void Model::begin_pass(Workspace& workspace) const {
     const TokenSpan& tokens = workspace.pieces_[i].tokens;
     BatchSequence& sequence = workspace.batch_[i];
     const std::size_t position = sequence.state->position();
-    embedding_and_head_.embedding().add_token_inputs(tokens, hidden, workspace.activations_.quantized,
+    embedding_and_head_.embedding().add_token_inputs(tokens, hidden, workspace.activations_.linears,
                                                      workspace.token_inputs_);
     hidden += tokens.size() * spec().hidden_size;
     if (sequence.state->cache().type() != kernels::CacheType::kInt8) continue;
@@ -354,13 +357,13 @@ std::vector<float> Model::residual_stream(const TokenSpan& tokens, std::size_t b
   return rows;
 }
 
-void Model::logits(const float* hidden, std::size_t m, float* logits, Workspace& workspace) const {
+void Model::logits(const float* hidden, const StepRows& step, float* logits, Workspace& workspace) const {
   std::vector<float>& prepared = workspace.prepared_;
-  const std::size_t size = m * spec().embedding_channels();
+  const std::size_t size = step.count() * spec().embedding_channels();
   if (prepared.size() < size) prepared.resize(size);
   kernels::with_team([&] {
-    embedding_and_head_.preparation().prepare(hidden, m, prepared.data(), workspace.activations_.quantized);
-    embedding_and_head_.head(prepared.data(), m, logits, workspace.activations_.quantized);
+    embedding_and_head_.preparation().prepare(hidden, step.count(), prepared.data(), workspace.activations_.linears);
+    embedding_and_head_.head(prepared.data(), step, logits, workspace.activations_.linears);
   });
   check_files();
 }
@@ -369,7 +372,7 @@ void Model::run_draft_head(std::span<const DraftHeadTokens> batch, float* output
                            DraftHeadWorkspace& workspace) const {
   kernels::with_team([&] {
     draft_head_->forward(batch, embedding_and_head_.embedding(), output, workspace);
-    embedding_and_head_.head(output, batch.size(), logits, workspace.activations.quantized);
+    embedding_and_head_.head(output, StepRows::outside(batch.size()), logits, workspace.activations.linears);
   });
   check_files();
 }
@@ -384,7 +387,13 @@ std::span<const float> Model::normalized(std::span<const float> hidden, Workspac
 void Model::run(std::span<const SequenceTokens> batch, float* logits, Workspace& workspace) const {
   kernels::with_team([&] {
     const std::span<const float> hidden = forward(batch, workspace);
-    this->logits(hidden.data(), hidden.size() / spec().hidden_size, logits, workspace);
+    std::vector<std::size_t> ends;
+    std::vector<const AdapterPart*> adapters;
+    for (const SequenceTokens& sequence : batch) {
+      ends.push_back((ends.empty() ? 0 : ends.back()) + sequence.wanted);
+      adapters.push_back(sequence.state->head_adapter());
+    }
+    this->logits(hidden.data(), StepRows(ends, adapters), logits, workspace);
   });
 }
 
@@ -430,7 +439,8 @@ void Model::check_cache_options(const CacheOptions& options) const {
   }
 }
 
-SequenceState Model::make_state(const CacheOptions& options, std::size_t capacity) const {
+SequenceState Model::make_state(const CacheOptions& options, std::size_t capacity,
+                                std::shared_ptr<const Adapter> adapter) const {
   check_cache_options(options);
   const std::vector<int>& prefix = source_->prefix_tokens();
   SequenceState state(spec(), {.type = cache_type(options.type),
@@ -444,11 +454,27 @@ SequenceState Model::make_state(const CacheOptions& options, std::size_t capacit
     forward({&sequence, 1}, workspace);
     state.hold_prefix();
   }
+  state.set_adapter(std::move(adapter));  // the prefix belongs to the model without it
   return state;
 }
 
-SequenceState Model::make_exact_state(std::size_t capacity) const {
-  return make_state({.type = CacheOptions::Type::kF32}, capacity);
+std::shared_ptr<const Adapter> Model::load_adapter(const AdapterFiles& files) const {
+  // Beside floats an adapter's digits count; beside codes they are far below the rounding of the weights.
+  const auto type_beside = [](const Linear& linear) {
+    return linear.activations ? kernels::FloatType::kBF16 : kernels::FloatType::kF32;
+  };
+  return model::load_adapter(*source_, files, [&](std::size_t layer, Part part) {
+    if (part.role == Role::kHead) return type_beside(embedding_and_head_.head_linear());
+    kernels::FloatType type = kernels::FloatType::kF32;  // of experts that are left on disk
+    for_each_linear(blocks_[layer], [&](const Linear& linear, Role) {
+      if (linear.part == part) type = type_beside(linear);
+    });
+    return type;
+  });
+}
+
+SequenceState Model::make_exact_state(std::size_t capacity, std::shared_ptr<const Adapter> adapter) const {
+  return make_state({.type = CacheOptions::Type::kF32}, capacity, std::move(adapter));
 }
 
 std::size_t Model::source_token_bytes() const {

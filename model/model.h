@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "ballast/adapter.h"
 #include "ballast/cache.h"
 #include "ballast/model_options.h"
 #include "ballast/spec.h"
@@ -124,8 +125,9 @@ class Model {
   void run_draft_head(std::span<const DraftHeadTokens> batch, float* output, float* logits,
                       DraftHeadWorkspace& workspace) const;
 
-  /// Computes logits [m][vocab_size] for rows of hidden values.
-  void logits(const float* hidden, std::size_t m, float* logits, Workspace& workspace) const;
+  /// Computes logits [count][vocab_size] for rows of hidden values. The step's adapters are those of the head
+  /// (SequenceState::head_adapter).
+  void logits(const float* hidden, const StepRows& step, float* logits, Workspace& workspace) const;
 
   /// Returns hidden values after the last norm, as an embedding of their tokens. Valid until the workspace's next use.
   std::span<const float> normalized(std::span<const float> hidden, Workspace& workspace) const;
@@ -146,14 +148,24 @@ class Model {
 
   /// Returns the state of a sequence without tokens, with a cache for `capacity` tokens, or for any number if it is
   /// rolling. The model's prefix is in it before every sequence and does not count in `capacity`; a rolling cache keeps
-  /// it as sinks. Throws Error if the model does not support the options.
-  SequenceState make_state(const CacheOptions& options, std::size_t capacity) const;
+  /// it as sinks. The tokens after the prefix run with the adapter; null:
+  /// without one. Throws Error if the model does not support the
+  /// options.
+  SequenceState make_state(const CacheOptions& options, std::size_t capacity,
+                           std::shared_ptr<const Adapter> adapter = nullptr) const;
 
   /// Returns the same in F32, for exact comparisons.
-  SequenceState make_exact_state(std::size_t capacity) const;
+  SequenceState make_exact_state(std::size_t capacity, std::shared_ptr<const Adapter> adapter = nullptr) const;
 
   /// Returns the largest number of tokens of a sequence that the model was trained for, without the prefix.
   std::size_t context_length() const { return source_->context_length(); }
+
+  /// Loads an adapter of this model, or of the original that was converted to it: a folder of PEFT, or a GGUF. Throws
+  /// Error.
+  std::shared_ptr<const Adapter> load_adapter(const AdapterFiles& files) const;
+  std::shared_ptr<const Adapter> load_adapter(const std::optional<AdapterFiles>& files) const {
+    return files ? load_adapter(*files) : nullptr;
+  }
 
   /// Throws FileError if the model reads its files while it runs and they are not complete any more: results computed
   /// since then are wrong.

@@ -39,7 +39,8 @@ bool is_loopback(const std::string& host) {
 }
 
 ServiceOptions service_options(const ServeOptions& options, Log log) {
-  ServiceOptions service = {.log_prompts = options.log_prompts, .log = std::move(log)};
+  ServiceOptions service = {
+      .log_prompts = options.log_prompts, .runtime_adapters = options.runtime_adapters, .log = std::move(log)};
   if (!options.api_keys.empty()) service.keys = ApiKeys(options.api_keys);
   for (const std::string& host : options.allowed_hosts) service.hosts.push_back(lower_case(host));
   if (is_loopback(options.host) || !service.hosts.empty()) {
@@ -206,6 +207,7 @@ void run_server(const std::vector<ServedModel>& models, const ServeOptions& opti
   service_options.memory = memory;
   service_options.most_tokenized = options.most_tokenized;
   const bool has_several = models.size() > 1;
+  if (has_several && !options.adapters.empty()) throw Error("adapters", "are of an only model, and there are several");
   const std::uint64_t models_bytes = serve::models_bytes(options);
   serve::EngineLoop loop;
   std::vector<serve::RegisteredModel> names;
@@ -236,6 +238,7 @@ void run_server(const std::vector<ServedModel>& models, const ServeOptions& opti
   serve::EngineThread engine(options.threads, loop, registry, service, http, [&] {
     if (has_several) return;
     const serve::ModelLease model = registry.load_only();
+    for (const NamedAdapter& adapter : options.adapters) service.add_adapter(*model, adapter.name, adapter.files);
     if (!draining) serve::log_ready(*model, options, http, log);
   });
   if (has_several) {

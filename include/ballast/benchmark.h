@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ballast/adapter.h"
 #include "ballast/cache.h"
 #include "ballast/model_options.h"
 #include "ballast/processor.h"
@@ -23,6 +24,7 @@ struct BenchmarkOptions {
   std::size_t sequences = 1;    ///< that the generation test continues at once
   bool share_depth = false;     ///< all sequences share these tokens and their memory
   std::size_t repetitions = 5;  ///< measured rounds, after one for warm-up
+  std::vector<AdapterFiles> adapters{};  ///< the sequences have them by turns; empty: none
   CacheOptions cache{};
   ModelOptions model{};
 };

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ballast/adapter.h"
 #include "ballast/cache.h"
 #include "ballast/model_options.h"
 #include "ballast/progress.h"
@@ -36,6 +37,9 @@ struct EvaluateOptions {
 
   /// F32 by default, so that weights are compared, not caches. The reference's is always F32.
   CacheOptions cache{.type = CacheOptions::Type::kF32};
+
+  /// Added to the model, not to its reference, which may be the adapter's folder.
+  std::optional<AdapterFiles> adapter{};
 
   /// For the model. The reference's matrices are mapped: plain ones need no memory of their own.
   ModelOptions model{};
@@ -119,9 +123,10 @@ struct Verification {
 
 /// Runs `input_ids` [batch, tokens] of a safetensors file and compares the result with its `logits` [batch, tokens,
 /// vocab]: of a classifier [batch, labels] or [batch, tokens, labels]; without either, with its `last_hidden_state`.
-/// `token_type_ids` and `attention_mask` of the same file are applied; padding must follow the texts.
+/// `token_type_ids` and `attention_mask` of the same file are applied; padding must follow the texts. The model runs
+/// with the adapter.
 Verification verify(const std::filesystem::path& model, const std::filesystem::path& expected, double tolerance = 1e-3,
-                    const ComputeOptions& compute = {});
+                    const ComputeOptions& compute = {}, const std::optional<AdapterFiles>& adapter = {});
 std::string verification_json(const Verification& verification);
 
 }  // namespace ballast

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ballast/adapter.h"
 #include "ballast/cache.h"
 #include "ballast/chat.h"
 #include "ballast/constraint.h"
@@ -73,6 +74,7 @@ struct GenerateOptions {
   /// For models with an encoder, whose prompt is the source text: TranslateOptions of the same names.
   std::string source_language{};
   std::string target_language{};
+  Adapter adapter{};  ///< of this model; null: none
   CacheOptions cache{};
 };
 
@@ -152,7 +154,8 @@ class Generator {
   /// none before it, for an id that is not in the vocabulary, for more than the context has room for, and for an
   /// encoder.
   std::vector<GeneratedToken> score(std::span<const int> ids, std::size_t first, std::size_t top = 0,
-                                    const CacheOptions& cache = {.type = CacheOptions::Type::kF32});
+                                    const CacheOptions& cache = {.type = CacheOptions::Type::kF32},
+                                    const Adapter& adapter = {});
 
  private:
   struct State;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ballast/adapter.h"
 #include "ballast/chat.h"
 #include "ballast/classify.h"
 #include "ballast/embed.h"
@@ -40,6 +41,11 @@ class Model {
 
   /// Returns the largest number of tokens of a sequence, prompt and continuation together.
   std::size_t context_length() const;
+
+  /// Loads an adapter of this model, or of the original that was converted to it. Texts with different adapters run in
+  /// one batch, each with the same result as alone. Throws Error if the files are wrong or do not fit, and for a model
+  /// that ballast wrote before it kept what adapters need.
+  Adapter load_adapter(const AdapterFiles& files) const;
 
   /// Returns the statistics of the expert cache; nullopt without ModelOptions::expert_bytes.
   std::optional<ExpertFigures> expert_figures() const;
@@ -73,11 +79,11 @@ class Model {
   /// Returns logits [ids.size()][vocab_size] of a new sequence, with a cache in F32. Throws Error for an id that is not
   /// in the vocabulary, for more tokens than the context has, for logits that are not finite, and for a model without a
   /// head.
-  Tensor logits(std::span<const int> ids) const;
+  Tensor logits(std::span<const int> ids, const Adapter& adapter = {}) const;
 
   /// Returns natural logarithms of the probability of each id given those before it, [ids.size() - 1] from ids[1] on: a
   /// text's score, without storing the logits of all tokens. Throws like logits(), and for an encoder.
-  std::vector<double> log_probabilities(std::span<const int> ids) const;
+  std::vector<double> log_probabilities(std::span<const int> ids, const Adapter& adapter = {}) const;
 
   /// Returns the residual stream after a layer, [ids.size()][hidden_size], of a new sequence, with a cache in F32: the
   /// values that calibration measures (LayerStatistics). Layers count from 1; 0 is the embedding. Throws like logits(),

@@ -10,11 +10,18 @@
 #include <string_view>
 #include <vector>
 
+#include "ballast/adapter.h"
 #include "ballast/cache.h"
 #include "ballast/model_options.h"
 #include "ballast/threads.h"
 
 namespace ballast {
+
+/// An adapter of a server, and its name for clients.
+struct NamedAdapter {
+  std::string name{};
+  AdapterFiles files{};
+};
 
 /// A model of a server.
 struct ServedModel {
@@ -40,6 +47,10 @@ struct ServeOptions {
   std::vector<std::string> allowed_hosts{};  ///< additional host names of requests, besides localhost and `host`
   std::filesystem::path certificate{};       ///< chain in PEM, with its key: TLS
   std::filesystem::path private_key{};
+  /// Of an only model: requests choose one by its name. With `runtime_adapters` clients may also load others, from any
+  /// file that the server can read.
+  std::vector<NamedAdapter> adapters{};
+  bool runtime_adapters = false;
   bool any_model_name = false;  ///< requests that name another model are answered, too, by the first one
   CacheOptions::Type cache_type = CacheOptions::Type::kAuto;
   /// Of each model, for the cache of all its texts. 0: half of the available memory; with several models an eighth of
@@ -74,7 +85,7 @@ struct ServeOptions {
 
 /// Serves models until stop_requested. An only model is loaded first; several are loaded when requests ask for them,
 /// and unloaded when others need the memory. Throws Error for an only model that cannot be read or cannot generate, for
-/// two models with the same name, and if the server cannot listen.
+/// two models with the same name, adapters that are wrong or of several models, and if the server cannot listen.
 void run_server(const std::vector<ServedModel>& models, const ServeOptions& options);
 
 }  // namespace ballast

@@ -23,11 +23,11 @@ void BlockPass::record(std::span<const Linear* const> linears, const float* inpu
 void BlockPass::apply_linears(std::span<const LinearOutput> outputs, const LinearRows& input,
                               const StepRows& step) const {
   if (!options.record_inputs) {
-    if (step.count() > 0) apply(outputs, input, step, activations.quantized);
+    if (step.count() > 0) apply(outputs, input, step, activations.linears);
     return;
   }
   const LinearRows kept = record_input(outputs, input, step);
-  if (step.count() > 0) apply(outputs, kept, step, activations.quantized);
+  if (step.count() > 0) apply(outputs, kept, step, activations.linears);
 }
 
 LinearRows BlockPass::record_input(std::span<const LinearOutput> outputs, const LinearRows& input,

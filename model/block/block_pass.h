@@ -78,7 +78,8 @@ struct BlockActivations {
       expert_output;
   std::vector<kernels::AttentionSequence> attention_sequences;
   std::vector<std::size_t> row_ends, wanted_ends;  ///< StepRows of the batch's tokens, and of the wanted ones
-  kernels::QuantizedActivations quantized;
+  std::vector<const AdapterPart*> adapters;        ///< of the batch's sequences, or empty
+  LinearScratch linears;
   std::vector<kernels::QuantizedActivations> quantized_runs;  ///< of experts
 };
 

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <vector>
 
 namespace ballast::model {
+
+class AdapterPart;
 
 /// Describes the rows of a step: one for each token of its sequences, or some of these. A view, which its source must
 /// outlive.
@@ -22,7 +25,9 @@ class StepRows {
   StepRows() = default;
 
   /// Describes rows that are grouped by sequence: the rows of sequence i end before row ends[i].
-  explicit StepRows(std::span<const std::size_t> ends) : ends_(ends), count_(ends.empty() ? 0 : ends.back()) {}
+  /// `adapters`: of each sequence, null where it has none; or empty.
+  explicit StepRows(std::span<const std::size_t> ends, std::span<const AdapterPart* const> adapters = {})
+      : ends_(ends), adapters_(adapters), count_(ends.empty() ? 0 : ends.back()) {}
 
   /// Describes some of these rows in another order: row i of the result is row chosen[i] of these. Precondition: these
   /// were not chosen themselves.
@@ -46,11 +51,26 @@ class StepRows {
     return static_cast<std::size_t>(std::ranges::upper_bound(ends_, own) - ends_.begin());
   }
 
+  /// Returns what adapters add to each sequence's rows: null where there is nothing; empty if that holds for all.
+  std::span<const AdapterPart* const> adapters() const { return adapters_; }
+
+  /// Appends the rows of a sequence. Precondition: have_sequences().
+  void add_rows_of(std::size_t sequence, std::vector<std::size_t>& rows) const {
+    if (chosen_.empty()) {
+      for (std::size_t row = first_of(sequence); row < ends_[sequence]; ++row) rows.push_back(row);
+      return;
+    }
+    for (std::size_t row = 0; row < count_; ++row) {
+      if (sequence_of(row) == sequence) rows.push_back(row);
+    }
+  }
+
   /// Returns the first row of a sequence. Precondition: the rows were not chosen.
   std::size_t first_of(std::size_t sequence) const { return sequence == 0 ? 0 : ends_[sequence - 1]; }
 
  private:
   std::span<const std::size_t> ends_;
+  std::span<const AdapterPart* const> adapters_;
   std::span<const std::size_t> chosen_;
   std::size_t count_ = 0;
 };

@@ -6,6 +6,7 @@
 
 #include "kernels/norm.h"
 #include "kernels/parallel.h"
+#include "model/block/adapter.h"
 
 namespace ballast::model {
 
@@ -107,6 +108,41 @@ class ProductBatch {
   std::size_t quantized_ = 0;
 };
 
+/// Adds what one adapter adds to its rows of the outputs.
+void list_added(const AdapterPart& adapter, std::span<const std::size_t> rows, std::span<const LinearOutput> outputs,
+                std::vector<kernels::LowRankProduct>& products) {
+  for (const LinearOutput& output : outputs) {
+    assert(output.gate == nullptr);
+    const AddedLinear* added = adapter.find(output.linear->part);
+    if (added == nullptr) continue;
+    products.push_back({.matrix = &added->matrix,
+                        .bias = added->bias.empty() ? nullptr : added->bias.data(),
+                        .row_indices = rows,
+                        .dst = output.dst,
+                        .stride = output.stride});
+  }
+}
+
+/// Adds what the step's adapters add to the outputs, whose other parts have been computed.
+void apply_adapters(std::span<const LinearOutput> outputs, const LinearRows& input, const StepRows& step,
+                    LinearScratch& scratch) {
+  const std::span<const AdapterPart* const> adapters = step.adapters();
+  scratch.added.clear();
+  scratch.adapted_rows.clear();
+  scratch.adapted_rows.reserve(step.count());  // a row has one adapter, so that the spans below stay
+  for (std::size_t i = 0; i < adapters.size(); ++i) {
+    const AdapterPart* own = adapters[i];
+    if (own == nullptr || std::ranges::find(adapters.first(i), own) != adapters.first(i).end()) continue;
+    const std::size_t first = scratch.adapted_rows.size();
+    for (std::size_t sequence = i; sequence < adapters.size(); ++sequence) {
+      if (adapters[sequence] == own) step.add_rows_of(sequence, scratch.adapted_rows);
+    }
+    const auto rows = std::span<const std::size_t>(scratch.adapted_rows).subspan(first);
+    if (!rows.empty()) list_added(*own, rows, outputs, scratch.added);
+  }
+  if (!scratch.added.empty()) kernels::add_low_rank(scratch.added, input.all(step.count()), scratch.low_rank);
+}
+
 }  // namespace
 
 const float* LinearRows::all(std::size_t count) const {
@@ -146,22 +182,25 @@ Linear in_own_memory(Linear linear) {
   return linear;
 }
 
-bool multiplied_by_gate(const Linear& linear, const Linear& gate) {
+bool multiplied_by_gate(const Linear& linear, const Linear& gate, const StepRows& step) {
+  if (!step.adapters().empty()) return false;
   const bool quantized = std::holds_alternative<kernels::QuantizedMatrix>(linear.weights) &&
                          std::holds_alternative<kernels::QuantizedMatrix>(gate.weights);
   return quantized && linear.activations == gate.activations && linear.rows() == gate.rows();
 }
 
 void apply(std::span<const LinearOutput> outputs, const LinearRows& rows, const StepRows& step,
-           kernels::QuantizedActivations& scratch) {
+           LinearScratch& scratch) {
   const std::size_t count = step.count();
-  const bool in_memory = std::ranges::any_of(outputs, [](const LinearOutput& output) {
+  const auto is_float = [](const LinearOutput& output) {
     return std::holds_alternative<FloatMatrixHolder>(output.linear->weights);
-  });
+  };
+  const bool in_memory = !step.adapters().empty() || std::ranges::any_of(outputs, is_float);
   const LinearRows input = in_memory ? rows.in_memory(count) : rows;
-  ProductBatch batch(input, count, scratch);
+  ProductBatch batch(input, count, scratch.activations);
   for (const LinearOutput& output : outputs) batch.add(output);
   batch.run();
+  if (!step.adapters().empty()) apply_adapters(outputs, input, step, scratch);
 }
 
 bool can_apply_ragged(std::span<const LinearOfRows> linears) {

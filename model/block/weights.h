@@ -14,6 +14,7 @@
 #include "ballast/compute_options.h"
 #include "ballast/spec.h"
 #include "kernels/matrix/float_matrix.h"
+#include "kernels/matrix/low_rank.h"
 #include "kernels/matrix/quantized_matrix.h"
 #include "model/block/expert_store.h"
 #include "model/block/mixer.h"
@@ -64,8 +65,8 @@ struct LinearOutput {
   Activation activation = Activation::kSilu;
 };
 
-/// Returns whether a linear and its gate are multiplied in one call.
-bool multiplied_by_gate(const Linear& linear, const Linear& gate);
+/// Returns whether a linear and its gate are multiplied in one call: only where no adapter adds to the rows.
+bool multiplied_by_gate(const Linear& linear, const Linear& gate, const StepRows& step);
 
 /// Rows of `cols` values that linears read. They may be computed while they are read, so that their computation (a
 /// norm, an activation) needs no separate pass. Computing them may overwrite its input, so rows are read once, by
@@ -92,10 +93,17 @@ class LinearRows {
   float* dense_ = nullptr;
 };
 
+/// Memory of apply(), reused from call to call.
+struct LinearScratch {
+  kernels::QuantizedActivations activations;
+  std::vector<std::size_t> adapted_rows;  ///< grouped by adapter
+  std::vector<kernels::LowRankProduct> added;
+  kernels::LowRankScratch low_rank;
+};
+
 /// Runs linears that read the same rows, which `step` describes, and quantizes the rows once for all linears with the
-/// same quantization. `scratch` is reused from call to call.
-void apply(std::span<const LinearOutput> outputs, const LinearRows& rows, const StepRows& step,
-           kernels::QuantizedActivations& scratch);
+/// same quantization. Adds what the step's adapters add.
+void apply(std::span<const LinearOutput> outputs, const LinearRows& rows, const StepRows& step, LinearScratch& scratch);
 
 /// A linear that reads its own range of rows.
 struct LinearOfRows {
@@ -104,7 +112,8 @@ struct LinearOfRows {
   std::size_t count = 0;
 };
 
-/// Returns whether apply_ragged can run the linears: all are quantized, and those of the same rows in the same format.
+/// Returns whether apply_ragged can run the linears for rows without adapters: all are quantized, and those of the same
+/// rows in the same format.
 bool can_apply_ragged(std::span<const LinearOfRows> linears);
 
 /// Runs linears as one parallel call. Each reads the same rows as the one before it, or those that follow. The results

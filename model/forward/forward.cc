@@ -7,6 +7,7 @@
 #include "kernels/activation.h"
 #include "kernels/parallel.h"
 #include "model/arch/rope_config.h"
+#include "model/block/adapter.h"
 #include "model/forward/forward_mlp.h"
 #include "model/mixer/attention_kinds.h"
 #include "model/mixer/mixer_kind.h"
@@ -34,6 +35,18 @@ void count_rows(std::span<const BatchSequence> batch, BlockActivations& activati
     activations.row_ends.push_back(rows += sequence.tokens);
     activations.wanted_ends.push_back(wanted += sequence.wanted);
   }
+}
+
+/// Writes into the activations what adapters add to the layer's linears for each sequence; nothing if there is none.
+void find_adapters(std::span<const BatchSequence> batch, std::size_t layer, BlockActivations& activations) {
+  activations.adapters.clear();
+  for (const BatchSequence& sequence : batch) {
+    const Adapter* adapter = sequence.state->adapter();
+    const AdapterPart* part = adapter == nullptr || adapter->layers[layer].empty() ? nullptr : &adapter->layers[layer];
+    activations.adapters.push_back(part);
+  }
+  const auto none = [](const AdapterPart* part) { return part == nullptr; };
+  if (std::ranges::all_of(activations.adapters, none)) activations.adapters.clear();
 }
 
 /// Adds the output of a half of the block for `count` rows to hidden, after the half's own norm, if there is one, and
@@ -271,6 +284,7 @@ void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t
                    std::span<const BatchSequence> batch, std::size_t state_layer, float* hidden,
                    BlockActivations& activations, const ForwardOptions& options) {
   count_rows(batch, activations);
+  find_adapters(batch, layer, activations);
   const BlockPass pass = {.spec = spec,
                           .block = block,
                           .layer = spec.layers[layer],
@@ -279,8 +293,8 @@ void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t
                           .state_layer = state_layer,
                           .activations = activations,
                           .options = options,
-                          .rows = StepRows(activations.row_ends),
-                          .wanted_rows = StepRows(activations.wanted_ends),
+                          .rows = StepRows(activations.row_ends, activations.adapters),
+                          .wanted_rows = StepRows(activations.wanted_ends, activations.adapters),
                           .causal = spec.is_causal(layer)};
   const std::size_t size = pass.tokens * spec.hidden_size;
   activations.attention_input.grow(size);

@@ -48,7 +48,7 @@ struct MlpPass {
   float* up;      ///< the gate's factor, of the same size
 
   bool gates_in_product() const {
-    return mlp.gate && !pass.layer.mlp.has_limits() && multiplied_by_gate(mlp.up, *mlp.gate);
+    return mlp.gate && !pass.layer.mlp.has_limits() && multiplied_by_gate(mlp.up, *mlp.gate, pass.rows);
   }
 
   /// Returns the first linears' outputs: gate and up, or only their product.
@@ -222,9 +222,11 @@ struct ExpertsPass {
   }
 };
 
-/// Runs in two parallel calls; returns false if weights are floats, or if a gate needs its rows in another format.
+/// Runs in two parallel calls; returns false if weights are floats, if a gate needs its rows in another format, or if
+/// there are adapters.
 bool forward_at_once(const ExpertsPass& experts) {
   const BlockPass& pass = experts.pass;
+  if (!pass.rows.adapters().empty()) return false;
   const std::size_t hidden_size = pass.spec.hidden_size;
   const std::size_t begin = experts.first_row();
   BlockActivations& a = pass.activations;
@@ -267,7 +269,7 @@ void forward_one_by_one(const ExpertsPass& experts) {
     };
     const LinearRows own_rows(kernels::RowSource(token_row), hidden_size, a.expert_input.data() + first * hidden_size);
     const StepRows step = pass.rows.choose(tokens);
-    if (!tokens.empty()) apply(own.first_outputs().all(), own_rows, step, a.quantized);
+    if (!tokens.empty()) apply(own.first_outputs().all(), own_rows, step, a.linears);
     own.apply_down(experts.output(i, own), step);
     if (pass.options.record_inputs) a.inputs.back().expert = expert;
   }
@@ -324,7 +326,7 @@ void forward_experts(const BlockPass& pass, const ExpertWeights& routed, const L
     a.shared_logits.grow(pass.tokens);
     routers.add({&*routed.shared_router, a.shared_logits.data(), 1});
   }
-  apply(routers.all(), {input, hidden_size}, pass.rows, a.quantized);
+  apply(routers.all(), {input, hidden_size}, pass.rows, a.linears);
   const ExpertRows experts = route(pass, routed);
   if (pass.options.record_inputs) record_routing(pass, routed, input, experts);
   if (routed.shared) forward_shared(pass, routed, input, hidden);
@@ -365,7 +367,7 @@ std::vector<float> LoneExpert::weighted_rows(const float* rows, std::size_t coun
   activations.router_logits.grow(count * experts.count);
   LinearOutputs router;
   router.add({&std::get<ExpertWeights>(block_.mlp).router, activations.router_logits.data(), experts.count});
-  apply(router.all(), {rows, size}, StepRows::outside(count), activations.quantized);
+  apply(router.all(), {rows, size}, StepRows::outside(count), activations.linears);
   std::vector<float> weighted(rows, rows + count * size);
   for (std::size_t i = 0; i < count; ++i) {
     const std::span logits(activations.router_logits.data() + i * experts.count, experts.count);
@@ -396,7 +398,7 @@ const float* LoneExpert::down_rows(const float* rows, std::size_t count, BlockAc
   const std::vector<float> weighted = weighted_rows(rows, count, activations);
   if (!weighted.empty()) rows = weighted.data();
   kernels::with_team([&] {
-    apply(own.first_outputs().all(), {rows, spec_.hidden_size}, pass.rows, activations.quantized);
+    apply(own.first_outputs().all(), {rows, spec_.hidden_size}, pass.rows, activations.linears);
     if (own.gates_in_product()) return;
     const ActivatedRows activated = {layer.mlp, weights_->gate.has_value(), size, hidden, own.up};
     LinearRows(kernels::RowSource(activated), size, hidden).all(count);

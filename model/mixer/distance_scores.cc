@@ -17,7 +17,7 @@ kernels::HeadMatrices project_rows(const AttentionSpec& spec, std::span<const fl
   const std::size_t size = linear.rows();
   std::vector<float> projected(count * size);
   const LinearOutput output[] = {{&linear, projected.data(), size}};
-  kernels::QuantizedActivations scratch;
+  LinearScratch scratch;
   apply(output, LinearRows(rows.data(), rows.size() / count), StepRows::outside(count), scratch);
   const auto decode = [&](std::size_t row, float* dst) {
     const float* begin = projected.data() + row % count * size + row / count * spec.head_size;

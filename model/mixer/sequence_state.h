@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ballast/spec.h"
+#include "model/block/adapter.h"
 #include "model/cache/key_value_cache.h"
 #include "model/mixer/encoded_source.h"
 
@@ -85,6 +86,16 @@ class SequenceState {
   EncodedSource* source() const { return source_.get(); }
   void set_source(std::shared_ptr<EncodedSource> source) { source_ = std::move(source); }
 
+  /// Returns the adapter that the sequence runs with; null if it has none. Copies share it. It is set before the first
+  /// token runs, since keys and values depend on it.
+  const Adapter* adapter() const { return adapter_.get(); }
+
+  /// Returns what the adapter adds to the head; null: nothing.
+  const AdapterPart* head_adapter() const {
+    return adapter_ == nullptr || adapter_->head.empty() ? nullptr : &adapter_->head;
+  }
+  void set_adapter(std::shared_ptr<const Adapter> adapter) { adapter_ = std::move(adapter); }
+
   /// Returns the state of a layer's mixer; null if it has none.
   MixerState* mixer(std::size_t layer) { return mixers_.at(layer); }
 
@@ -155,6 +166,7 @@ class SequenceState {
  private:
   KeyValueCache cache_;
   MixerStates mixers_;
+  std::shared_ptr<const Adapter> adapter_;
   std::shared_ptr<EncodedSource> source_;
   std::shared_ptr<const MixerStates> beginning_;  ///< after the prefix; copies share it
   bool invalid_ = false;

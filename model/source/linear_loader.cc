@@ -127,7 +127,7 @@ std::optional<formats::StoredCodes> LinearLoader::stored_codes(Role role, std::s
 
 bool LinearLoader::can_keep_codes(const MatrixLocation& matrix, Role role, std::size_t layer,
                                   std::size_t expert) const {
-  return !locator_.changes_weights(matrix, role, layer, expert) && !matrix.transposed && matrix.cols.empty();
+  return !locator_.changes_weights(role, layer, expert) && !matrix.transposed && matrix.cols.empty();
 }
 
 std::optional<Linear> LinearLoader::linear_of_codes(Role role, std::size_t layer, std::size_t expert) const {
@@ -165,7 +165,7 @@ std::optional<kernels::FloatMatrix> LinearLoader::mapped_floats(const MatrixLoca
   const bool in_order = std::ranges::adjacent_find(
                             matrix.rows, [](std::size_t a, std::size_t b) { return b != a + 1; }) == matrix.rows.end();
   if (!plain || !in_order || !matrix.cols.empty() || matrix.transposed) return {};
-  if (locator_.changes_weights(matrix, role, layer, expert)) return {};
+  if (locator_.changes_weights(role, layer, expert)) return {};
   const kernels::FloatType type = view.dtype == DType::kF16    ? kernels::FloatType::kF16
                                   : view.dtype == DType::kBF16 ? kernels::FloatType::kBF16
                                                                : kernels::FloatType::kF32;

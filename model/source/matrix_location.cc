@@ -35,7 +35,8 @@ std::size_t part_rows(const ModelSpec& spec, std::size_t layer, Role part) {
   return has_role(spec, spec.layers[layer], part) ? matrix_shape(spec, layer, part).first : 0;
 }
 
-/// Returns the shared tensor's row for each row of `role`.
+}  // namespace
+
 std::vector<std::size_t> rows_in_fused(const FusedTensor& fused, const ModelSpec& spec, std::size_t layer, Role role) {
   const std::size_t runs = run_count(spec.layers[layer], fused.runs, part_rows(spec, layer, fused.parts.front()));
   std::size_t run_size = 0;
@@ -52,6 +53,14 @@ std::vector<std::size_t> rows_in_fused(const FusedTensor& fused, const ModelSpec
   }
   return rows;
 }
+
+std::size_t fused_rows(const FusedTensor& fused, const ModelSpec& spec, std::size_t layer) {
+  std::size_t rows = 0;
+  for (const Role part : fused.parts) rows += part_rows(spec, layer, part);
+  return rows;
+}
+
+namespace {
 
 /// Row 2i + j of a head's rotated part is row j * rotary_size/2 + i of the forward pass.
 std::vector<std::size_t> undo_rope_interleaving(const LayerSpec& layer, Role role, std::size_t count) {
@@ -98,17 +107,6 @@ void take_in_order(std::vector<std::size_t> order, std::vector<std::size_t>& row
   rows = std::move(order);
 }
 
-/// Sets the order of the stored rows and columns where it is not that of the forward pass.
-void set_order(const StorageLayout& layout, const LayerSpec& layer, Role role, std::size_t rows,
-               MatrixLocation& stored) {
-  if (layout.gguf) {
-    GgufOrder order = gguf_head_order(*layout.architecture, layer, role);
-    stored.cols = std::move(order.cols);
-    if (!order.rows.empty()) take_in_order(std::move(order.rows), stored.rows);
-  }
-  if (rope_is_interleaved(layout, layer, role)) take_in_order(undo_rope_interleaving(layer, role, rows), stored.rows);
-}
-
 /// llama.cpp stores the projections from a latent vector to keys and values head by head, those to keys transposed.
 void set_heads(const LayerSpec& layer, Role role, const files::Checkpoint& checkpoint, MatrixLocation& stored) {
   if (layer.latent() == nullptr || (role != Role::kKey && role != Role::kValue)) return;
@@ -128,6 +126,16 @@ bool has_stored_rows(const StorageLayout& layout, const MatrixLocation& stored, 
 }
 
 }  // namespace
+
+void set_order(const StorageLayout& layout, const LayerSpec& layer, Role role, std::size_t count,
+               std::vector<std::size_t>& rows, std::vector<std::size_t>& cols) {
+  if (layout.gguf) {
+    GgufOrder order = gguf_head_order(*layout.architecture, layer, role);
+    cols = std::move(order.cols);
+    if (!order.rows.empty()) take_in_order(std::move(order.rows), rows);
+  }
+  if (rope_is_interleaved(layout, layer, role)) take_in_order(undo_rope_interleaving(layer, role, count), rows);
+}
 
 bool rope_is_interleaved(const StorageLayout& layout, const LayerSpec& layer, Role role) {
   if (layout.written_by_ballast || layer.attention() == nullptr || !layer.attention()->rope) return false;
@@ -194,8 +202,7 @@ MatrixLocation find_matrix(const StorageLayout& layout, const ModelSpec& spec, c
       found = take(name);
       if (!found) continue;
       set_slice();
-      stored.stored_rows = 0;
-      for (const Role part : fused.parts) stored.stored_rows += part_rows(spec, layer, part);
+      stored.stored_rows = fused_rows(fused, spec, layer);
       if (has_stored_rows(layout, stored, checkpoint)) stored.rows = rows_in_fused(fused, spec, layer, role);
       break;
     }
@@ -212,7 +219,7 @@ MatrixLocation find_matrix(const StorageLayout& layout, const ModelSpec& spec, c
     stored.bare = whole;
   }
   if (!found || !has_stored_rows(layout, stored, checkpoint)) return stored;
-  if (in_block) set_order(layout, spec.layers[layer], role, rows, stored);
+  if (in_block) set_order(layout, spec.layers[layer], role, rows, stored.rows, stored.cols);
   return stored;
 }
 

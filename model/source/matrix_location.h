@@ -61,6 +61,14 @@ std::string find_vector(const StorageLayout& layout, const files::Checkpoint& ch
 /// Returns the name that a tensor has in a checkpoint, among those that it may have with other prefixes.
 std::string find_tensor(const StorageLayout& layout, const files::Checkpoint& checkpoint, const std::string& name);
 
+/// Returns the shared tensor's row for each row of `role`, and the number of all its rows.
+std::vector<std::size_t> rows_in_fused(const FusedTensor& fused, const ModelSpec& spec, std::size_t layer, Role role);
+std::size_t fused_rows(const FusedTensor& fused, const ModelSpec& spec, std::size_t layer);
+
+/// Changes the order of the stored rows (empty: all `count`, as they are) and columns to that of the forward pass.
+void set_order(const StorageLayout& layout, const LayerSpec& layer, Role role, std::size_t count,
+               std::vector<std::size_t>& rows, std::vector<std::size_t>& cols);
+
 /// Returns whether the rows of a role's heads are stored in pairs of those that rotate together.
 bool rope_is_interleaved(const StorageLayout& layout, const LayerSpec& layer, Role role);
 

@@ -138,6 +138,18 @@ class ModelSource {
     return decoder_.float_rows(role, first, count);
   }
 
+  /// Throws Error if an adapter of the original model changes something that this one does not have, or that has
+  /// another shape.
+  void check_adapter(const LoraAdapter& adapter) const { locator_.check_adapter(adapter); }
+
+  /// Returns what an adapter adds to a matrix of the original model; nullopt: nothing.
+  std::optional<LoraProduct> lora_product(const LoraAdapter& adapter, Role role, std::size_t layer,
+                                          std::size_t expert) const {
+    return decoder_.lora_product(adapter, role, layer, expert);
+  }
+
+  bool written_by_ballast() const { return locator_.layout().written_by_ballast; }
+
   /// Returns a linear's bias; empty when it has none.
   std::vector<float> bias(Role role, std::size_t layer = 0, std::size_t expert = 0) const {
     return decoder_.bias(role, layer, expert);

@@ -281,7 +281,7 @@ TextDense::TextDense(const std::filesystem::path& directory, const TextVectorSpe
 }
 
 void TextDense::apply(std::vector<float>& vector) const {
-  kernels::QuantizedActivations scratch;
+  LinearScratch scratch;
   for (std::size_t i = 0; i < specs_.size(); ++i) {
     std::vector<float> result(specs_[i].outputs);
     const LinearOutput output[] = {{&linears_[i], result.data(), result.size()}};

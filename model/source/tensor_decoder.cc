@@ -43,19 +43,17 @@ std::vector<float> own_rows(const MatrixLocation& matrix, std::size_t cols, std:
 
 }  // namespace
 
-void TensorDecoder::multiply_by_vectors(Role role, std::size_t layer, std::size_t expert, FloatWeights& weights) const {
-  for (const StoredVector& vector : locator_.stored_vectors()) {
-    if (vector.role != role) continue;
-    const std::vector<float> factors =
-        floats(locator_.vector_name(vector, layer), locator_.vector_shape(vector, layer));
-    switch (vector.multiplies) {
-      case StoredVector::Multiplies::kInputs:
-        for (std::size_t i = 0; i < weights.values.size(); ++i) weights.values[i] *= factors[i % weights.cols];
-        break;
-      case StoredVector::Multiplies::kExpertOutputs:
-        multiply(factors[expert], weights.values);
-        break;
-    }
+/// Multiplies values [any rows][cols] by what the checkpoint stores apart from them.
+void TensorDecoder::multiply_by_vector(const StoredVector& vector, std::size_t layer, std::size_t expert,
+                                       std::size_t cols, std::vector<float>& values) const {
+  const std::vector<float> factors = floats(locator_.vector_name(vector, layer), locator_.vector_shape(vector, layer));
+  switch (vector.multiplies) {
+    case StoredVector::Multiplies::kInputs:
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] *= factors[i % cols];
+      break;
+    case StoredVector::Multiplies::kExpertOutputs:
+      multiply(factors[expert], values);
+      break;
   }
 }
 
@@ -81,16 +79,33 @@ std::vector<float> TensorDecoder::bias(Role role, std::size_t layer, std::size_t
   return own_rows(matrix, 1, std::move(values));
 }
 
-/// Adds what an adapter changes, of which the factors are as in the module: rows in the order of the tensor, or of the
-/// role, and never transposed.
-void TensorDecoder::add_adapter(MatrixLocation matrix, Role role, std::size_t layer, std::size_t expert,
-                                FloatWeights& weights) const {
-  const auto [module, whole] = locator_.adapted(matrix, role, layer, expert);
-  if (module == nullptr) return;
-  std::vector<float> added = locator_.adapter()->product(*module).values();
-  matrix.transposed = false;
-  if (whole) added = own_rows(matrix, weights.cols, std::move(added));
-  for (std::size_t i = 0; i < added.size(); ++i) weights.values[i] += added[i];
+std::optional<LoraProduct> TensorDecoder::lora_product(const LoraAdapter& adapter, Role role, std::size_t layer,
+                                                       std::size_t expert) const {
+  const TensorLocator::Adapted adapted = locator_.adapted(adapter, role, layer, expert);
+  if (adapted.module == nullptr) return {};
+  LoraProduct product = adapter.product(*adapted.module);
+  product.scale *= static_cast<float>(locator_.family_factor(role));
+  const std::size_t rank = product.rank;
+  if (!adapted.rows.empty()) {
+    std::vector<float> up;
+    up.reserve(adapted.rows.size() * rank);
+    for (const std::size_t row : adapted.rows) {
+      const auto from = product.up.begin() + static_cast<std::ptrdiff_t>(row * rank);
+      up.insert(up.end(), from, from + static_cast<std::ptrdiff_t>(rank));
+    }
+    product.up = std::move(up);
+    product.outputs = adapted.rows.size();
+  }
+  if (!adapted.cols.empty()) {
+    const std::vector<float> down = product.down;
+    for (std::size_t i = 0; i < down.size(); ++i) {
+      product.down[i] = down[i / product.inputs * product.inputs + adapted.cols[i % product.inputs]];
+    }
+  }
+  for (const StoredVector& vector : locator_.stored_vectors()) {
+    if (vector.role == role) multiply_by_vector(vector, layer, expert, product.inputs, product.down);
+  }
+  return product;
 }
 
 FloatWeights TensorDecoder::float_weights(Role role, std::size_t layer, std::size_t expert) const {
@@ -108,9 +123,15 @@ FloatWeights TensorDecoder::float_weights(Role role, std::size_t layer, std::siz
                            [&] { locator_.checkpoint().release(matrix.weight()); });
   }
   FloatWeights weights{rows, cols, own_rows(matrix, cols, std::move(all))};
-  add_adapter(matrix, role, layer, expert, weights);
   multiply(locator_.stored_factor(role).weights, weights.values);
-  multiply_by_vectors(role, layer, expert, weights);
+  for (const StoredVector& vector : locator_.stored_vectors()) {
+    if (vector.role == role) multiply_by_vector(vector, layer, expert, cols, weights.values);
+  }
+  if (locator_.adapter() == nullptr) return weights;
+  if (const std::optional<LoraProduct> product = lora_product(*locator_.adapter(), role, layer, expert)) {
+    const std::vector<float> added = product->values();
+    for (std::size_t i = 0; i < added.size(); ++i) weights.values[i] += added[i];
+  }
   return weights;
 }
 
@@ -118,7 +139,7 @@ std::vector<float> TensorDecoder::float_rows(Role role, std::size_t first, std::
   const MatrixLocation matrix = locator_.stored(role, 0, 0);
   const std::size_t cols = matrix_shape(locator_.spec(), 0, role).second;
   const bool as_stored = !matrix.foreign && !matrix.mxfp4 && !matrix.transposed && matrix.rows.empty() &&
-                         matrix.cols.empty() && !locator_.changes_weights(matrix, role, 0, 0);
+                         matrix.cols.empty() && !locator_.changes_weights(role, 0, 0);
   std::vector<float> values(count * cols);
   if (!as_stored) {
     const FloatWeights all = float_weights(role, 0, 0);

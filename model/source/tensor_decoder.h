@@ -3,6 +3,7 @@
 #define BALLAST_MODEL_SOURCE_TENSOR_DECODER_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,15 +28,19 @@ class TensorDecoder {
   std::vector<float> vector(Role role, std::size_t layer) const;
   std::vector<float> bias(Role role, std::size_t layer, std::size_t expert) const;
   FloatWeights float_weights(Role role, std::size_t layer, std::size_t expert) const;
+
+  /// Returns what an adapter adds to a matrix of the original model, in the order of the forward pass; nullopt:
+  /// nothing.
+  std::optional<LoraProduct> lora_product(const LoraAdapter& adapter, Role role, std::size_t layer,
+                                          std::size_t expert) const;
   std::vector<float> float_rows(Role role, std::size_t first, std::size_t count) const;
 
  private:
   std::vector<float> floats(const std::string& name, const Shape& shape) const;
   std::vector<float> gain(Role norm, std::size_t layer) const;
   void decode_codec(const MatrixLocation& matrix, std::size_t cols, float* dst) const;
-  void add_adapter(MatrixLocation matrix, Role role, std::size_t layer, std::size_t expert,
-                   FloatWeights& weights) const;
-  void multiply_by_vectors(Role role, std::size_t layer, std::size_t expert, FloatWeights& weights) const;
+  void multiply_by_vector(const StoredVector& vector, std::size_t layer, std::size_t expert, std::size_t cols,
+                          std::vector<float>& values) const;
 
   const TensorLocator& locator_;
 };

@@ -104,7 +104,12 @@ TensorLocator::TensorLocator(const std::filesystem::path& path)
   if (unread && !all_is_plain()) std::rethrow_exception(unread);
   find_head(config);
   check_tensors();
-  if (adapter_) check_adapter();
+  if (adapter_ == nullptr) return;
+  if (layout_.written_by_ballast) {
+    throw Error(adapter_->path().string(), "ballast wrote its model, '" + checkpoint_->path().string() +
+                                               "': adapt the original and convert the result");
+  }
+  check_adapter(*adapter_);
 }
 
 /// Reads the token with which a decoder's text begins: that of generation_config.json counts before config.json's.
@@ -312,50 +317,77 @@ bool TensorLocator::gain_is_in_matrices(Role norm) const {
   });
 }
 
-bool TensorLocator::changes_weights(const MatrixLocation& matrix, Role role, std::size_t layer,
-                                    std::size_t expert) const {
+bool TensorLocator::changes_weights(Role role, std::size_t layer, std::size_t expert) const {
   const bool by_vector =
       std::ranges::any_of(stored_vectors_, [&](const StoredVector& vector) { return vector.role == role; });
-  return by_vector || stored_factor(role).weights != 1.0 || adapted(matrix, role, layer, expert).module != nullptr;
+  if (by_vector || stored_factor(role).weights != 1.0) return true;
+  return adapter_ != nullptr && adapted(*adapter_, role, layer, expert).module != nullptr;
 }
 
-TensorLocator::Adapted TensorLocator::adapted(const MatrixLocation& matrix, Role role, std::size_t layer,
+double TensorLocator::family_factor(Role role) const {
+  if (architecture_->stored_factors == nullptr) return 1;
+  const files::JsonReader config(config_, checkpoint_->path().string() + "/config.json");
+  const std::vector<StoredFactor> factors = architecture_->stored_factors(config);
+  const auto factor = std::ranges::find(factors, role, &StoredFactor::role);
+  return factor == factors.end() ? 1 : factor->weights;
+}
+
+TensorLocator::Adapted TensorLocator::adapted(const LoraAdapter& adapter, Role role, std::size_t layer,
                                               std::size_t expert) const {
-  if (!adapter_) return {};
-  if (const std::string* module = adapter_->find(matrix.module)) return {.module = module, .whole = true};
-  // A tensor of several matrices is one module for each while transformers runs the model.
-  if (matrix.rows.empty()) return {};
-  return {.module = adapter_->find(name(role, layer, expert))};
+  const MatrixLocation matrix = stored(role, layer, expert);
+  const bool same_files = adapter.is_gguf() == layout_.gguf && !layout_.written_by_ballast;
+  if (const std::string* module = same_files ? adapter.find(matrix.module) : nullptr) {
+    return {.module = module, .outputs = matrix.stored_rows, .rows = matrix.rows, .cols = matrix.cols};
+  }
+  // transformers runs several modules where a tensor is for all of them, and other files have other names.
+  StorageLayout layout = layout_;
+  layout.gguf = adapter.is_gguf();
+  layout.written_by_ballast = false;
+  const std::size_t rows = matrix_shape(spec_, layer, role).first;
+  const auto in_order = [&](Adapted own) {
+    const RoleRow::Place place = role_row(role).place;
+    if (place == RoleRow::Place::kBlock || place == RoleRow::Place::kExpert) {
+      set_order(layout, spec_.layers[layer], role, rows, own.rows, own.cols);
+    }
+    return own;
+  };
+  for (const std::string& name :
+       stored_names(*architecture_, role, layout.gguf, layer, expert, layout_.encoder_layers)) {
+    if (const std::string* module = adapter.find(name)) return in_order({.module = module, .outputs = rows});
+  }
+  for (const FusedTensor& fused : architecture_->fused) {
+    const std::string_view pattern = layout.gguf ? fused.gguf : fused.huggingface;
+    if (pattern.empty() || std::ranges::find(fused.parts, role) == fused.parts.end()) continue;
+    if (const std::string* module = adapter.find(fill_in(pattern, layer, expert))) {
+      return in_order({.module = module,
+                       .outputs = fused_rows(fused, spec_, layer),
+                       .rows = rows_in_fused(fused, spec_, layer, role)});
+    }
+  }
+  return {};
 }
 
-/// Throws Error if the adapter changes something that is not in the model or has another shape.
-void TensorLocator::check_adapter() const {
-  if (layout_.written_by_ballast) {
-    throw Error(adapter_->path().string(), "ballast wrote its model, '" + checkpoint_->path().string() +
-                                               "': adapt the original and convert the result");
-  }
+void TensorLocator::check_adapter(const LoraAdapter& adapter) const {
   std::vector<std::string> found;
   const auto check = [&](Role role, std::size_t layer, std::size_t expert) {
     if (is_norm(role) || is_vector(role)) return;
-    const MatrixLocation matrix = stored(role, layer, expert);
-    const Adapted own = adapted(matrix, role, layer, expert);
+    const Adapted own = adapted(adapter, role, layer, expert);
     if (own.module == nullptr) return;
     found.push_back(*own.module);
-    const LoraProduct& product = adapter_->product(*own.module);
-    const auto [rows, cols] = matrix_shape(spec_, layer, role);
-    const std::size_t outputs = own.whole ? matrix.stored_rows : rows;
-    const bool in_order = own.whole || !rope_is_interleaved(layout_, spec_.layers[layer], role);
-    if (product.outputs == outputs && product.inputs == cols && in_order && matrix.slices == 0) return;
-    throw Error(adapter_->path().string() + ": " + *own.module,
+    const LoraProduct& product = adapter.product(*own.module);
+    const MatrixLocation matrix = stored(role, layer, expert);
+    const std::size_t cols = matrix_shape(spec_, layer, role).second;
+    if (product.outputs == own.outputs && product.inputs == cols && matrix.slices == 0 && matrix.heads == 0) return;
+    throw Error(adapter.path().string() + ": " + *own.module,
                 "has products of " + std::to_string(product.outputs) + " x " + std::to_string(product.inputs) +
-                    ", which cannot be added to the model's matrix of " + std::to_string(outputs) + " x " +
+                    ", which cannot be added to the model's matrix of " + std::to_string(own.outputs) + " x " +
                     std::to_string(cols));
   };
   for (const Role role : outer_roles(spec_)) check(role, 0, 0);
   for (std::size_t layer = 0; layer < spec_.layers.size(); ++layer) {
     for (const Part& part : block_linears(spec_, layer)) check(part.role, layer, part.expert);
   }
-  adapter_->check_modules(found, checkpoint_->names());
+  adapter.check_modules(found, checkpoint_->names());
 }
 
 Shape TensorLocator::vector_shape(const StoredVector& vector, std::size_t layer) const {
@@ -517,7 +549,7 @@ void TensorLocator::release_block(std::size_t layer) const {
 
 bool TensorLocator::is_rounded(Role role, std::size_t layer, std::size_t expert) const {
   const MatrixLocation matrix = stored(role, layer, expert);
-  if (adapted(matrix, role, layer, expert).module != nullptr) return false;
+  if (adapter_ != nullptr && adapted(*adapter_, role, layer, expert).module != nullptr) return false;
   return matrix.foreign || matrix.mxfp4 || dtype_info(checkpoint_->tensor(matrix.weight()).dtype).block_elements > 1;
 }
 

@@ -89,15 +89,23 @@ class TensorLocator {
   std::string vector_name(const StoredVector& vector, std::size_t layer) const;
   StoredFactor stored_factor(Role role) const;
 
-  /// What the adapter adds to a matrix.
+  /// What an adapter adds to a matrix.
   struct Adapted {
     const std::string* module = nullptr;  ///< of the adapter; null: nothing
-    bool whole = false;                   ///< it is the whole tensor, not the role's own matrix
+    std::size_t outputs = 0;              ///< of the module
+    /// The module's row and column for each of the matrix; empty: as they are.
+    std::vector<std::size_t> rows{}, cols{};
   };
-  Adapted adapted(const MatrixLocation& matrix, Role role, std::size_t layer, std::size_t expert) const;
+  Adapted adapted(const LoraAdapter& adapter, Role role, std::size_t layer, std::size_t expert) const;
+
+  /// Throws Error if an adapter changes something that is not in the model or has another shape.
+  void check_adapter(const LoraAdapter& adapter) const;
+
+  /// Returns the factor that the family has in the weights of a role, other than in its checkpoint's.
+  double family_factor(Role role) const;
 
   /// Returns whether the adapter, or such a vector or factor, makes the weights of a role differ from the checkpoint's.
-  bool changes_weights(const MatrixLocation& matrix, Role role, std::size_t layer, std::size_t expert) const;
+  bool changes_weights(Role role, std::size_t layer, std::size_t expert) const;
 
   std::uint64_t stored_bytes(Role role, std::size_t layer, std::size_t expert) const;
   bool is_rounded(Role role, std::size_t layer, std::size_t expert) const;
@@ -118,7 +126,6 @@ class TensorLocator {
   void find_head_after_encoder(const files::JsonReader& config);
   void check_tensors() const;
   void check_block(std::size_t layer) const;
-  void check_adapter() const;
   void check_role(Role role, std::size_t layer, std::size_t expert = 0) const;
   bool has_draft_tensor() const;
   bool is_plain(Role role, std::size_t layer, std::size_t expert) const;

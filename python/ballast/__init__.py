@@ -26,7 +26,7 @@ from ballast.jobs import (
     plan,
     verify,
 )
-from ballast.model import Classification, Model, Score, Tokenizer, WrittenText
+from ballast.model import Adapter, Classification, Model, Score, Tokenizer, WrittenText
 from ballast.recipe import Recipe, schemes
 from ballast.statistics import Statistics
 from ballast.sweeps import Sweep, sweep
@@ -34,6 +34,7 @@ from ballast.sweeps import Sweep, sweep
 __version__: str = _ballast.version()
 
 __all__ = [
+    "Adapter",
     "Classification",
     "Error",
     "FileError",

@@ -94,6 +94,8 @@ class GenerateFlags(TypedDict, total=False):
     template does; "none": all text is the answer."""
     logprobs: int
     """Returns each token's log-probability, and this many of the most likely ones."""
+    adapter: Adapter
+    """The text is written by the model with this adapter."""
     kv: Literal["auto", "f16", "int8", "f32"]
     window: int
     """Rolling cache: this many last tokens are kept, in addition to the first `sinks`."""
@@ -203,16 +205,25 @@ def _options(flags: GenerateFlags) -> Any:
     if unknown:
         raise TypeError(f"unknown arguments: {', '.join(sorted(unknown))}")
     plain = {name: value for name, value in flags.items()
-             if name not in ("logit_bias", "stop", "draft", "kv", "window", "sinks", *_CONSTRAINTS)}
+             if name not in ("adapter", "logit_bias", "stop", "draft", "kv", "window", "sinks", *_CONSTRAINTS)}
     options = filled(_ballast.GenerateOptions(), **plain)
     constraint = _constraint(flags)
     if constraint is not None:
         options.constraint = constraint
+    if "adapter" in flags:
+        options.adapter = flags["adapter"]._adapter  # noqa: SLF001
     stop = flags.get("stop", ())
     options.stop = [stop] if isinstance(stop, str) else list(stop)
     options.logit_bias = [_ballast.LogitBias(id_, bias) for id_, bias in flags.get("logit_bias", {}).items()]
     options.cache = cache_options(flags.get("kv"), flags.get("window"), flags.get("sinks"))
     return options
+
+
+class Adapter:
+    """An adapter of one model, from `Model.load_adapter`."""
+
+    def __init__(self, adapter: Any) -> None:
+        self._adapter = adapter
 
 
 class Tokenizer:
@@ -315,10 +326,15 @@ class Model:
         return (f"<Model {self.path.name}: {self.architecture}, {self.layers} layers of {self.hidden_size}, "
                 f"context of {self.context_length} tokens>")
 
-    def logits(self, ids: Ids) -> np.ndarray:
+    def load_adapter(self, path: PathLike, *, scale: float = 1.0) -> Adapter:
+        """An adapter (LoRA) of this model, or of the original that was converted to it: a folder as PEFT writes it, or a
+        GGUF. `scale` multiplies what it adds. Generations with different adapters run as one batch."""
+        return Adapter(self._model.load_adapter(os.fspath(path), scale))
+
+    def logits(self, ids: Ids, *, adapter: Adapter | None = None) -> np.ndarray:
         """Logits of a new sequence, float32 [tokens, vocab_size], with a cache in F32. Row i predicts token
         i + 1. torch.from_dlpack() takes them without a copy."""
-        return self._model.logits(ids_array(ids))
+        return self._model.logits(ids_array(ids), None if adapter is None else adapter._adapter)  # noqa: SLF001
 
     def activations(self, ids: Ids, layer: int) -> np.ndarray:
         """The residual stream after a layer, float32 [tokens, hidden_size], of a new sequence: the values that

@@ -17,6 +17,7 @@
 #include "python/bindings/arrays.h"
 #include "python/bindings/bindings.h"
 #include "python/bindings/call.h"
+#include "python/bindings/held_adapter.h"
 
 namespace ballast::python {
 namespace {
@@ -163,6 +164,9 @@ void bind_generate_options(nb::module_& module) {
       .def_rw("template_arguments", &GenerateOptions::template_arguments)
       .def_rw("reply_format", &GenerateOptions::reply_format)
       .def_rw("tools", &GenerateOptions::tools)
+      .def_prop_rw(
+          "adapter", [](const GenerateOptions& options) { return HeldAdapter{options.adapter}; },
+          [](GenerateOptions& options, const HeldAdapter& held) { options.adapter = held.adapter; })
       .def_rw("cache", &GenerateOptions::cache);
 }
 

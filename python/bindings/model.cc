@@ -18,6 +18,7 @@
 #include "python/bindings/arrays.h"
 #include "python/bindings/bindings.h"
 #include "python/bindings/call.h"
+#include "python/bindings/held_adapter.h"
 
 namespace ballast::python {
 namespace {
@@ -28,8 +29,8 @@ void load_model(Model* place, const std::filesystem::path& path, ModelOptions op
   without_lock([&] { new (place) Model(path, options); });
 }
 
-NumpyArray<float> logits_of(const Model& model, const IdArray& ids) {
-  Tensor logits = without_lock([&] { return model.logits(ids_of(ids)); });
+NumpyArray<float> logits_of(const Model& model, const IdArray& ids, const HeldAdapter* adapter) {
+  Tensor logits = without_lock([&] { return model.logits(ids_of(ids), adapter_of(adapter)); });
   return owned_array(std::move(logits.values), {ids.size(), model.spec().vocab_size});
 }
 
@@ -223,6 +224,7 @@ void bind_model(nb::module_& module) {
   using nb::literals::operator""_a;
   bind_chat_and_vectors(module);
   bind_translate_options(module);
+  nb::class_<HeldAdapter>(module, "Adapter");
   nb::class_<Model>(module, "Model")
       .def("__init__", &load_model, "path"_a, "options"_a, "on_message"_a.none())
       .def_prop_ro("path", [](const Model& model) { return model.path(); })
@@ -242,7 +244,13 @@ void bind_model(nb::module_& module) {
             return model.chat_prompt(messages, template_arguments);
           },
           "messages"_a, "template_arguments"_a, nb::call_guard<nb::gil_scoped_release>())
-      .def("logits", &logits_of, "ids"_a)
+      .def(
+          "load_adapter",
+          [](const Model& model, const std::filesystem::path& path, double scale) {
+            return without_lock([&] { return HeldAdapter{model.load_adapter({.path = path, .scale = scale})}; });
+          },
+          "path"_a, "scale"_a)
+      .def("logits", &logits_of, "ids"_a, "adapter"_a.none())
       .def("activations", &activations_of, "ids"_a, "layer"_a)
       .def("log_probabilities", &log_probabilities_of, "ids"_a)
       .def("embed", &vectors_of, "texts"_a, "options"_a, "on_progress"_a.none())

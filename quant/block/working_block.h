@@ -16,6 +16,7 @@
 #include "ballast/statistics.h"
 #include "calib/input_statistics.h"
 #include "formats/code_matrix.h"
+#include "model/source/linear_folds.h"
 #include "model/source/model_source.h"
 #include "model/structure/block_structure.h"
 #include "quant/block/module_id.h"
@@ -33,9 +34,10 @@ struct WorkingLinear {
   std::string name;
   std::size_t rows = 0;
   std::size_t cols = 0;
-  std::vector<float> values;  ///< [rows][cols]; empty in a plan, and if they are loaded on demand
-  std::vector<float> bias;    ///< [rows], or empty; in a plan zeros
-  float absmax = 0;           ///< bound on |values|; 0 in a plan
+  std::vector<float> values;   ///< [rows][cols]; empty in a plan, and if they are loaded on demand
+  std::vector<float> bias;     ///< [rows], or empty; in a plan zeros
+  float absmax = 0;            ///< bound on |values|; 0 in a plan
+  model::LinearFolds folds{};  ///< by passes
   std::uint64_t bytes_before = 0;
 
   WeightFormat format;

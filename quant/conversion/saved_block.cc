@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "files/checkpoint.h"
@@ -43,6 +45,8 @@ ConvertedModule restore_module(ModulePlan plan, jobs::SavedArraysReader& arrays)
   }
   module.bias.resize(bias_size(known));
   arrays.get(module.bias);
+  std::map<std::string, model::LinearFolds> folds = model::parse_folds(arrays.text(), "saved progress");
+  module.folds = std::move(folds[known.name]);
   return module;
 }
 
@@ -59,6 +63,7 @@ std::string save_modules(std::span<const ConvertedModule> modules) {
       arrays.add_owned(formats::encode_floats(module.values, formats::float_dtype(module.plan.format.kind)));
     }
     arrays.add(module.bias);
+    arrays.add_text(model::folds_bytes({{module.plan.name, module.folds}}));
   }
   return arrays.join();
 }

@@ -61,7 +61,7 @@ class HeadInputObserver : public samples::Observer {
   HessianSum moments_;
   std::optional<PeakSum> peaks_;
   std::vector<float> rows_;
-  kernels::QuantizedActivations scratch_;
+  model::LinearScratch scratch_;
 };
 
 }  // namespace

@@ -19,6 +19,7 @@ void center(float* values, std::size_t count, std::size_t stride) {
 
 /// Centers a table with look-ups: its rows are over the hidden channels.
 void center_rows(WorkingLinear& table) {
+  table.folds.inputs.add(model::AxisFolds::Centering{});
   table.change([rows = table.rows, cols = table.cols](float* values) {
 #pragma omp parallel for
     for (std::size_t r = 0; r < rows; ++r) center(values + r * cols, cols, 1);
@@ -27,6 +28,7 @@ void center_rows(WorkingLinear& table) {
 
 /// Centers a linear that writes hidden channels: its columns and its bias are over them.
 void center_columns(WorkingLinear& linear) {
+  linear.folds.outputs.add(model::AxisFolds::Centering{});
   if (!linear.bias.empty()) center(linear.bias.data(), linear.rows, 1);
   linear.change([rows = linear.rows, cols = linear.cols](float* values) {
 #pragma omp parallel for

@@ -9,6 +9,7 @@ void scale_columns(WorkingLinear& linear, std::span<const float> factors) {
   float largest = 0;
   for (const float value : factors) largest = std::max(largest, std::abs(value));
   linear.absmax *= largest;
+  linear.folds.inputs.scale(factors);
   linear.change([rows = linear.rows, own = std::vector<float>(factors.begin(), factors.end())](float* values) {
     const std::size_t cols = own.size();
 #pragma omp parallel for
@@ -21,6 +22,7 @@ void scale_columns(WorkingLinear& linear, std::span<const float> factors) {
 
 void scale_rows(WorkingLinear& linear, std::span<const float> factors) {
   for (std::size_t r = 0; r < linear.bias.size(); ++r) linear.bias[r] *= factors[r];
+  linear.folds.outputs.scale(factors);
   linear.change([cols = linear.cols, own = std::vector<float>(factors.begin(), factors.end())](float* values) {
 #pragma omp parallel for
     for (std::size_t r = 0; r < own.size(); ++r) {
@@ -51,6 +53,7 @@ void add_to_bias(std::vector<float>& bias, std::span<const double> addend) {
 
 void add_constant_input(WorkingLinear& linear, std::span<const float> input) {
   add_to_bias(linear.bias, product(linear, input));
+  linear.folds.add_constant_input(input);
 }
 
 std::vector<float> repeat_for_heads(std::span<const float> values, const HeadSharing& heads) {

@@ -112,6 +112,7 @@ class FoldBiases : public Pass {
       WorkingLinear& linear = block.linears[reader];
       if (linear.part.role == Role::kHead) {
         add_to_bias(head_bias(block, linear), product(linear, norm.bias));
+        linear.folds.add_constant_input(norm.bias);
       } else {
         add_constant_input(linear, norm.bias);
       }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "model/source/hadamard.h"
 #include "model/structure/block_structure.h"
-#include "quant/passes/hadamard.h"
 
 namespace ballast::quant {
 
@@ -142,7 +142,7 @@ FoldLegality residual_rotation(const ModelSpec& spec, bool norms_are_folded) {
   }
   if (!norms_are_folded) return {false, "the norms keep their gains, and the recipe has fold_norms off"};
   if (spec.norm.bias) return {false, "the norms keep biases, which no rotation of the stream passes"};
-  if (!Hadamard::of_order(spec.hidden_size)) {
+  if (!model::Hadamard::of_order(spec.hidden_size)) {
     return {false, "no Hadamard matrix of order " + std::to_string(spec.hidden_size) + " is known here"};
   }
   return {true, "RMSNorm without a gain keeps only directions, and all linears that read the stream turn it back"};

@@ -1,9 +1,8 @@
-#include <cstdint>
 #include <optional>
 #include <string>
 
+#include "model/source/hadamard.h"
 #include "quant/passes/fold_rules.h"
-#include "quant/passes/hadamard.h"
 #include "quant/passes/passes.h"
 #include "quant/passes/rotation.h"
 
@@ -13,9 +12,6 @@ namespace {
 
 using model::Role;
 
-// Any signs do; fixed ones give the same model every time.
-constexpr std::uint64_t kSignSeed = 0;
-
 bool norm_reads_stream(Role norm) {
   return norm == Role::kAttentionNorm || norm == Role::kMlpNorm || norm == Role::kFinalNorm;
 }
@@ -23,7 +19,7 @@ bool norm_reads_stream(Role norm) {
 class RotateResidual : public Pass {
  public:
   RotateResidual(const ModelSpec& spec, bool norms_are_folded) : ruling_(residual_rotation(spec, norms_are_folded)) {
-    if (ruling_.legal) rotation_ = Hadamard::with_random_signs(spec.hidden_size, kSignSeed);
+    if (ruling_.legal) rotation_ = Hadamard::with_random_signs(spec.hidden_size, Hadamard::kModelSeed);
   }
 
   void run(WorkingBlock& block) override {

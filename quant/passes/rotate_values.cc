@@ -4,8 +4,8 @@
 #include <string>
 
 #include "model/mixer/mixer_kind.h"
+#include "model/source/hadamard.h"
 #include "quant/passes/fold_rules.h"
-#include "quant/passes/hadamard.h"
 #include "quant/passes/passes.h"
 #include "quant/passes/rotation.h"
 

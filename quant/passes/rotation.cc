@@ -25,10 +25,15 @@ float growth(const Hadamard& rotation) {
   return std::sqrt(static_cast<float>(rotation.order()));
 }
 
+model::AxisFolds::Rotation step_of(const Hadamard& rotation) {
+  return {.order = rotation.order(), .random_signs = rotation.has_signs()};
+}
+
 }  // namespace
 
 void rotate_rows(WorkingLinear& linear, const Hadamard& rotation) {
   linear.absmax *= growth(rotation);
+  linear.folds.inputs.add(step_of(rotation));
   linear.change([rows = linear.rows, cols = linear.cols, rotation](float* values) {
 #pragma omp parallel
     {
@@ -42,6 +47,7 @@ void rotate_rows(WorkingLinear& linear, const Hadamard& rotation) {
 
 void rotate_columns(WorkingLinear& linear, const Hadamard& rotation) {
   linear.absmax *= growth(rotation);
+  linear.folds.outputs.add(step_of(rotation));
   std::vector<double> bias_run;
   std::vector<double> bias_scratch;
   if (!linear.bias.empty()) rotate(linear.bias.data(), linear.rows, 1, rotation, bias_run, bias_scratch);

@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "ballast/statistics.h"
+#include "model/source/hadamard.h"
 #include "quant/block/working_block.h"
-#include "quant/passes/hadamard.h"
 
 namespace ballast::quant {
+
+using model::Hadamard;
 
 /// Replaces each row w by w R, for readers of rotated values and for tables of rotated vectors; updates the bound.
 void rotate_rows(WorkingLinear& linear, const Hadamard& rotation);

@@ -51,7 +51,7 @@ std::span<const float> LogitRows::compute(std::size_t first, std::size_t count, 
   scratch.logits.resize(count * spec_->vocab_size);
   outer_->preparation().prepare(hidden_.data() + first * spec_->hidden_size, count, scratch.prepared.data(),
                                 scratch.activations);
-  outer_->head(scratch.prepared.data(), count, scratch.logits.data(), scratch.activations);
+  outer_->head(scratch.prepared.data(), model::StepRows::outside(count), scratch.logits.data(), scratch.activations);
   return scratch.logits;
 }
 

@@ -23,7 +23,7 @@ std::shared_ptr<const model::EmbeddingAndHead> outer_weights(const ModelSpec& sp
 class LogitRows {
  public:
   struct Scratch {
-    kernels::QuantizedActivations activations;
+    model::LinearScratch activations;
     std::vector<float> prepared;
     std::vector<float> logits;
   };

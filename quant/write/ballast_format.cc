@@ -5,9 +5,11 @@
 #include <map>
 #include <utility>
 
+#include "files/atomic_output.h"
 #include "files/safetensors/safetensors_writer.h"
 #include "formats/codecs/ballast.h"
 #include "formats/float_type.h"
+#include "model/source/linear_folds.h"
 #include "model/source/matrix_location.h"
 #include "model/structure/block_structure.h"
 #include "quant/write/metadata_files.h"
@@ -97,6 +99,7 @@ class BallastWriter : public ModelWriter {
   std::uint64_t finish(const ModelMetadata& metadata) override {
     tensors_.finish();
     write_metadata_files(metadata, quantized_, vector_type_, directory_);
+    files::write_file_atomically(directory_ / model::kFoldsFile, model::folds_bytes(folds_), false);
     return tensors_.file_bytes();
   }
 
@@ -115,6 +118,7 @@ class BallastWriter : public ModelWriter {
       write(tensors[next++], module.values);
     }
     if (!module.bias.empty()) write(tensors[next], module.bias);
+    if (!module.folds.empty()) folds_[module.plan.name] = module.folds;
   }
 
   void write(const TensorPlan& tensor, std::span<const float> values) {
@@ -125,6 +129,7 @@ class BallastWriter : public ModelWriter {
   DType vector_type_;
   files::SafetensorsWriter tensors_;
   QuantizedModules quantized_;
+  std::map<std::string, model::LinearFolds> folds_;
 };
 
 }  // namespace

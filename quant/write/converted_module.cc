@@ -70,6 +70,7 @@ std::vector<ConvertedModule> take_modules(WorkingBlock block, bool norm_bias) {
     next->quantized = std::move(linear.quantized);
     if (!next->quantized) next->values = linear.take_values();
     next->bias = std::move(linear.bias);
+    next->folds = std::move(linear.folds);
     ++next;
   }
   for (WorkingVector& vector : block.vectors) {

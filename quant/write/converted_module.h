@@ -41,6 +41,7 @@ struct ConvertedModule {
   std::vector<float> values;  ///< [rows][cols]: of a plain matrix, a norm's gains, a vector; empty where quantized
   std::optional<formats::CodeMatrix> quantized;
   std::vector<float> bias;  ///< [rows], of a norm [cols], or empty
+  model::LinearFolds folds{};
 };
 
 /// Returns the plan of a matrix of a block, with or without values.

@@ -21,7 +21,9 @@ constexpr std::uint16_t kWithPrompt = kTexts | kEmbeddings;
 constexpr auto kFields = std::to_array<KnownField>({
     // Fields that set the input.
     {"model", kAllEndpoints, kHonoured,
-     "a name in `/v1/models` or an alias; another one is answered with 404 unless `--any-name`; none: the first model"},
+     "a name in `/v1/models`, also an adapter's, or an alias; another one is answered with 404 unless `--any-name`; "
+     "none: the first model"},
+    {"lora", kTexts, kHonoured, "`[{\"id\": 0, \"scale\": 1}]`: an adapter by its index in `/lora-adapters`"},
     {"prompt", kCompletions | kTokenize, kHonoured, "text; for completions also ids, or a list of either"},
     {"messages", kWithConversation, kHonoured, "`content`: text, a list of parts of text, or null for none"},
     {"input", kEmbeddings | kClassifications, kHonoured, "text or a list of texts; for embeddings also ids"},
@@ -174,7 +176,6 @@ constexpr auto kFields = std::to_array<KnownField>({
     {"n_indent", kTexts, kRefused, "", "[0]"},
     {"t_max_predict_ms", kTexts, kRefused, "", "[-1, 0]"},
     {"response_fields", kTexts, kRefused, "", "[[]]"},
-    {"lora", kTexts, kRefused, "", "[[]]"},
     {"image_data", kTexts, kRefused, "", "[[]]"},
     {"background", kResponses, kRefused, "", "[false]"},
     {"conversation", kResponses, kRefused, "send `previous_response_id`"},

@@ -456,6 +456,7 @@ void Scheduler::begin(RunningRequest& request, Choice& choice) {
   }
   model::SequenceState state = match.state != nullptr ? *match.state : root_;
   if (match.state != nullptr) state.truncate(match.length);
+  state.set_adapter(request.request.options.adapter);
   choice.shares_last_page = true;  // possibly with the model's prefix
   const auto begin = choice.tokens.begin();
   choice.sequence.emplace(std::move(state), std::vector<int>(begin, begin + static_cast<std::ptrdiff_t>(match.length)));

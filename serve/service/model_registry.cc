@@ -77,6 +77,12 @@ void ModelRegistry::close() {
   if (thread_.joinable()) thread_.join();
 }
 
+bool ModelRegistry::knows(std::string_view name) const {
+  return std::ranges::any_of(entries_, [&](const Entry& entry) {
+    return entry.model.name == name || std::ranges::find(entry.model.aliases, name) != entry.model.aliases.end();
+  });
+}
+
 std::size_t ModelRegistry::find(std::string_view name) const {
   if (name.empty()) return 0;
   const auto find_exactly = [&](std::string_view wanted) {

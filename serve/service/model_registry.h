@@ -117,6 +117,9 @@ class ModelRegistry {
   /// Returns the model with a name, which may have Ollama's tag ":latest"; the first one for an empty name.
   std::size_t find(std::string_view name) const;
 
+  /// Returns whether a model has this name or alias.
+  bool knows(std::string_view name) const;
+
   /// Returns the model, or null if it is not loaded: then `request` gets it later, or the reason why not.
   ModelLease acquire(std::size_t model, const std::shared_ptr<HeldRequest>& request);
 

@@ -169,11 +169,10 @@ void Service::submit_scored(const Call& call, const ScoringRequest& asked, std::
 void Service::rerank(const Call& call) {
   if (is_tei_rerank(call.fields)) return answer_tei_rerank(call);
   const RerankRequest asked = read_rerank(call.fields);
-  answer_scores(
-      call, asked.scoring,
-      [asked, id = random_id("rerank-"), model = call.model->name](InputScores scores, const RequestUsage& usage) {
-        return rerank_json(id, model, asked, scores, usage);
-      });
+  answer_scores(call, asked.scoring,
+                [asked, id = random_id("rerank-"), model = call.name()](InputScores scores, const RequestUsage& usage) {
+                  return rerank_json(id, model, asked, scores, usage);
+                });
 }
 
 void Service::answer_tei_rerank(const Call& call) {
@@ -184,7 +183,7 @@ void Service::answer_tei_rerank(const Call& call) {
 
 void Service::score(const Call& call) {
   answer_scores(call, read_score(call.fields),
-                [id = random_id("score-"), model = call.model->name](InputScores scores, const RequestUsage& usage) {
+                [id = random_id("score-"), model = call.name()](InputScores scores, const RequestUsage& usage) {
                   return score_json(id, model, scores, usage);
                 });
 }
@@ -192,11 +191,11 @@ void Service::score(const Call& call) {
 void Service::classify(const Call& call) {
   const ClassifierSpec& classifier = require_classifier(*call.model);
   if (classifier.of_tokens) return classify_tokens(call);
-  submit_scored(call, read_classify(call.fields),
-                [classifier, id = random_id("classify-"), model = call.model->name](InputScores scores,
-                                                                                    const RequestUsage& usage) {
-                  return classify_json(id, model, classifier, scores, usage);
-                });
+  submit_scored(
+      call, read_classify(call.fields),
+      [classifier, id = random_id("classify-"), model = call.name()](InputScores scores, const RequestUsage& usage) {
+        return classify_json(id, model, classifier, scores, usage);
+      });
 }
 
 void Service::classify_tokens(const Call& call) {
@@ -212,7 +211,7 @@ void Service::classify_tokens(const Call& call) {
   }
   const ClassifierSpec& classifier = *call.model->loaded.model.spec().classifier;
   submit_scored(call, asked, std::move(requests),
-                [classifier, tokens = std::move(tokens), id = random_id("classify-"), model = call.model->name](
+                [classifier, tokens = std::move(tokens), id = random_id("classify-"), model = call.name()](
                     InputScores scores, const RequestUsage& usage) {
                   return classify_tokens_json(id, model, classifier, tokens, scores, usage);
                 });
@@ -252,7 +251,7 @@ void Service::tei_predict(const Call& call) {
 }
 
 void Service::tei_info(const Call& call) {
-  call.exchange->respond({.body = json_text(tei_info_json(call.model->name, call.model->loaded.model.spec(),
+  call.exchange->respond({.body = json_text(tei_info_json(call.name(), call.model->loaded.model.spec(),
                                                           call.model->scheduler.context_length()))});
 }
 

@@ -112,6 +112,7 @@ struct Service::Posted {
   std::shared_ptr<Strand> strand;         ///< of the worker that reads it
   std::optional<RequestFields> fields{};  ///< refer to the body
   std::size_t model = 0;                  ///< in the registry
+  ServedAdapterPtr adapter{};             ///< null: none
   std::optional<KeepAlive> keep_alive{};  ///< of the model
   std::atomic<bool> gone = false;         ///< the client has left
 
@@ -160,6 +161,9 @@ const std::vector<Service::Endpoint>& Service::endpoints() {
       {"POST", "/api/generate", false, nullptr, &Service::ollama_generate},
       {"POST", "/api/embed", false, nullptr, &Service::ollama_embed},
       {"POST", "/api/show", false, nullptr, nullptr, &Service::ollama_show},
+      {"GET", "/lora-adapters", false, &Service::adapters},
+      {"POST", "/load_lora_adapter", false, nullptr, &Service::load_adapter},
+      {"POST", "/unload_lora_adapter", false, nullptr, &Service::unload_adapter},
       {"GET", "/api/tags", false, &Service::ollama_tags},
       {"GET", "/api/ps", false, &Service::ollama_ps},
       {"GET", "/api/version", true, &Service::ollama_version},
@@ -272,8 +276,11 @@ void Service::read(const std::shared_ptr<Posted>& posted) {
     const bool has_body = request.method == "POST";
     posted->fields.emplace(has_body ? std::string_view(request.body) : std::string_view("{}"));
     const char* field = posted->is_of_ollama() && posted->fields->has("name") ? "name" : "model";
-    posted->model = registry_.find(has_body ? posted->fields->text(field).value_or("")
-                                            : query_value(request.query, "model").value_or(""));
+    const std::string name =
+        has_body ? posted->fields->text(field).value_or("") : query_value(request.query, "model").value_or("");
+    posted->adapter = adapters_.find(name);
+    posted->model = posted->adapter != nullptr ? 0 : registry_.find(name);
+    if (posted->adapter == nullptr) posted->adapter = adapters_.chosen(*posted->fields);
     if (posted->endpoint.describe != nullptr) return (this->*posted->endpoint.describe)(*posted);
     if (posted->is_of_ollama()) posted->keep_alive = read_keep_alive(*posted->fields);
     if (posted->only_unloads()) return unload(*posted);
@@ -321,7 +328,11 @@ void Service::answer_with(Posted& posted, const ModelLease& model) {
   end_with_strand(*strand, posted.exchange, {});
   if (posted.keep_alive) registry_.keep_alive(posted.model, posted.keep_alive->time);
   answer_or_fail(*posted.exchange, [&] {
-    const Call call = {.exchange = posted.exchange, .strand = strand, .fields = *posted.fields, .model = model};
+    const Call call = {.exchange = posted.exchange,
+                       .strand = strand,
+                       .fields = *posted.fields,
+                       .model = model,
+                       .adapter = posted.adapter};
     (this->*posted.endpoint.work)(call);
   });
   posted.fields.reset();
@@ -417,6 +428,14 @@ void Service::models(HttpExchange& exchange) {
   registry_.check_open();
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < registry_.size(); ++i) all.push_back(registry_.about(i));
+  for (const ServedAdapterPtr& adapter : adapters_.all()) {
+    nlohmann::ordered_json about = registry_.about(0);
+    about["parent"] = registry_.name(0);
+    about["id"] = adapter->name;
+    about["root"] = adapter->files.path.string();
+    about.erase("aliases");
+    all.push_back(std::move(about));
+  }
   exchange.respond({.body = json_text({{"object", "list"}, {"data", std::move(all)}})});
 }
 
@@ -450,6 +469,44 @@ RequestStats Service::request_stats() const {
   const std::lock_guard lock(mutex_);
   stats.rejections = rejections_;
   return stats;
+}
+
+void Service::adapters(HttpExchange& exchange) {
+  registry_.check_open();
+  exchange.respond({.body = json_text(adapters_.list_json())});
+}
+
+void Service::add_adapter(const ReadyModel& model, const std::string& name, const AdapterFiles& files) {
+  if (registry_.knows(name)) throw Error("adapter", files::concat("'", name, "' is the model's name"));
+  adapters_.add(model.loaded.model, name, files);
+}
+
+/// Loads an adapter, as vLLM does.
+void Service::load_adapter(const Call& call) {
+  if (!options_.runtime_adapters) {
+    throw ApiError(403,
+                   "adapters are loaded by the server's command (--adapter), or by clients with --runtime-adapters");
+  }
+  if (registry_.has_several()) throw ApiError(400, "adapters are of an only model, and there are several");
+  const std::optional<std::string> name = call.fields.text("lora_name");
+  const std::optional<std::string> path = call.fields.text("lora_path");
+  if (!name || !path) throw ApiError(400, "lora_name and lora_path are needed", name ? "lora_path" : "lora_name");
+  try {
+    add_adapter(*call.model, *name, {.path = *path});
+  } catch (const Error& error) {
+    throw ApiError(400, error.what(), "lora_path");
+  }
+  call.exchange->respond({.content_type = "text/plain; charset=utf-8",
+                          .body = files::concat("Success: LoRA adapter '", *name, "' added.")});
+}
+
+void Service::unload_adapter(const Call& call) {
+  if (!options_.runtime_adapters) throw ApiError(403, "clients may unload adapters with --runtime-adapters only");
+  const std::optional<std::string> name = call.fields.text("lora_name");
+  if (!name) throw ApiError(400, "lora_name is needed", "lora_name");
+  adapters_.remove(*name);
+  call.exchange->respond({.content_type = "text/plain; charset=utf-8",
+                          .body = files::concat("Success: LoRA adapter '", *name, "' removed.")});
 }
 
 void Service::outliers(const Call& call) {

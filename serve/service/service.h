@@ -22,6 +22,7 @@
 #include "serve/api/openai_format.h"
 #include "serve/api/scoring_format.h"
 #include "serve/http/http_server.h"
+#include "serve/service/adapter_registry.h"
 #include "serve/service/answer_shape.h"
 #include "serve/service/api_keys.h"
 #include "serve/service/embedding_answer.h"
@@ -43,6 +44,7 @@ struct ServiceOptions {
   std::size_t most_tokenized = std::size_t{1} << 18;  ///< tokens of /tokenize and /detokenize
   std::function<std::uint64_t()> dropped_log_lines{};
   bool log_prompts = false;
+  bool runtime_adapters = false;                             ///< clients may load adapters
   std::function<void(const nlohmann::ordered_json&)> log{};  ///< any thread
 };
 
@@ -54,6 +56,9 @@ class Service {
  public:
   /// The registry must outlive this object.
   Service(ServiceOptions options, ModelRegistry& registry);
+
+  /// Loads an adapter of an only model, which requests then find by its name. Throws Error.
+  void add_adapter(const ReadyModel& model, const std::string& name, const AdapterFiles& files);
 
   /// Sets the number of threads that compute. Any thread.
   void set_compute_threads(std::size_t count) { compute_threads_ = count; }
@@ -80,6 +85,10 @@ class Service {
     const std::shared_ptr<Strand>& strand;  ///< of the answer; held until the request is read
     const RequestFields& fields;
     const ModelLease& model;
+    const ServedAdapterPtr& adapter;  ///< null: none
+
+    /// Returns the model's name for the client.
+    const std::string& name() const { return adapter != nullptr ? adapter->name : model->name; }
   };
 
   static constexpr std::size_t kStoredBytes = std::size_t{64} << 20;
@@ -117,6 +126,7 @@ class Service {
   void ollama_tags(HttpExchange& exchange);
   void ollama_ps(HttpExchange& exchange);
   void ollama_version(HttpExchange& exchange);
+  void adapters(HttpExchange& exchange);
   void options(HttpExchange& exchange);
 
   // These need a model:
@@ -144,6 +154,8 @@ class Service {
   void tei_predict(const Call& call);
   void tei_similarity(const Call& call);
   void tei_info(const Call& call);
+  void load_adapter(const Call& call);
+  void unload_adapter(const Call& call);
   void ollama_show(const Posted& posted);
 
   static EmbeddingRequest read_embedding_of(const Call& call);
@@ -164,6 +176,7 @@ class Service {
 
   ServiceOptions options_;
   ModelRegistry& registry_;
+  AdapterRegistry adapters_;
   mutable std::mutex mutex_;
   std::map<std::string, std::uint64_t> rejections_;
   ResponseStore responses_{kStoredBytes};

@@ -120,7 +120,7 @@ void Service::complete(const Call& call) {
 OpenAiHead Service::openai_head(const Call& call, std::string_view prefix, const AnswerShape& shape,
                                 const Delivery& delivery) {
   return {.id = random_id(prefix),
-          .model = call.model->name,
+          .model = call.name(),
           .created = std::time(nullptr),
           .include_usage = delivery.include_usage,
           .logprobs = shape.logprobs.has_value(),
@@ -159,9 +159,8 @@ void Service::chat(const Call& call) {
 
 void Service::messages(const Call& call) {
   ChatRequest asked = read_messages_request(call.fields, prompt_encoder(call).facts(), true);
-  answer_chat(call, std::move(asked), [&](std::size_t prompt_tokens) {
-    return std::make_unique<MessagesFormat>(call.model->name, prompt_tokens);
-  });
+  answer_chat(call, std::move(asked),
+              [&](std::size_t prompt_tokens) { return std::make_unique<MessagesFormat>(call.name(), prompt_tokens); });
 }
 
 void Service::count_message_tokens(const Call& call) {
@@ -186,7 +185,7 @@ void Service::respond(const Call& call) {
     earlier = nlohmann::ordered_json::parse(found->messages);
   }
   const PromptEncoder encoder = prompt_encoder(call);
-  ResponsesRequest asked = read_responses_request(call.fields, encoder.facts(), call.model->name, earlier);
+  ResponsesRequest asked = read_responses_request(call.fields, encoder.facts(), call.name(), earlier);
   const auto keep = [this, user, stored = asked.is_stored, messages = std::move(asked.messages)](
                         const nlohmann::ordered_json& response, const nlohmann::ordered_json& message) {
     if (!stored) return;
@@ -218,16 +217,16 @@ void Service::delete_response(HttpExchange& exchange) {
 
 void Service::ollama_chat(const Call& call) {
   std::optional<ChatRequest> asked = read_ollama_chat(call.fields, prompt_encoder(call).facts());
-  if (!asked) return call.exchange->respond({.body = json_text(ollama_loaded_json(call.model->name, true, "load"))});
+  if (!asked) return call.exchange->respond({.body = json_text(ollama_loaded_json(call.name(), true, "load"))});
   answer_chat(call, *std::move(asked),
-              [&](std::size_t /*prompt_tokens*/) { return std::make_unique<OllamaFormat>(call.model->name, true); });
+              [&](std::size_t /*prompt_tokens*/) { return std::make_unique<OllamaFormat>(call.name(), true); });
 }
 
 void Service::ollama_generate(const Call& call) {
   const PromptEncoder encoder = prompt_encoder(call);
   std::optional<OllamaGenerateRequest> asked = read_ollama_generate(call.fields, encoder.facts());
-  if (!asked) return call.exchange->respond({.body = json_text(ollama_loaded_json(call.model->name, false, "load"))});
-  auto format = std::make_unique<OllamaFormat>(call.model->name, false);
+  if (!asked) return call.exchange->respond({.body = json_text(ollama_loaded_json(call.name(), false, "load"))});
+  auto format = std::make_unique<OllamaFormat>(call.name(), false);
   ChatRequest& chat = asked->chat;
   if (!asked->raw) {
     return answer_chat(call, std::move(chat), [&](std::size_t /*prompt_tokens*/) { return std::move(format); });
@@ -249,7 +248,7 @@ void Service::infill(const Call& call) {
   encoder.set_infill_prompt({.before = asked.before, .after = asked.after, .files = asked.files, .begun = asked.begun},
                             asked.generation);
   encoder.compile(asked.generation.options.constraint, asked.constraint_field);
-  auto format = std::make_unique<InfillFormat>(call.model->name, asked.generation.prompt.size());
+  auto format = std::make_unique<InfillFormat>(call.name(), asked.generation.prompt.size());
   const AnswerShape shape = shape_of(asked.generation, asked.stream, asked.constraint_field);
   answer_prompt(call, std::move(asked.generation), asked.limit, shape, std::move(format));
 }
@@ -276,8 +275,8 @@ EmbeddingRequest Service::read_embedding_of(const Call& call) {
 void Service::embed(const Call& call) {
   const EmbeddingRequest asked = read_embedding_of(call);
   answer_embedding(call, asked,
-                   [model = call.model->name, base64 = asked.base64](std::span<const std::vector<float>> vectors,
-                                                                     const RequestUsage& usage) {
+                   [model = call.name(), base64 = asked.base64](std::span<const std::vector<float>> vectors,
+                                                                const RequestUsage& usage) {
                      return embeddings_json(model, vectors, base64, usage);
                    });
 }
@@ -286,7 +285,7 @@ void Service::ollama_embed(const Call& call) {
   EmbeddingRequest asked = read_embedding_of(call);
   if (call.fields.flag("truncate", true)) asked.prompt_options.truncate = -1;
   answer_embedding(call, asked,
-                   [model = call.model->name, begin = std::chrono::steady_clock::now()](
+                   [model = call.name(), begin = std::chrono::steady_clock::now()](
                        std::span<const std::vector<float>> vectors, const RequestUsage& usage) {
                      return ollama_embeddings_json(model, vectors, usage, std::chrono::steady_clock::now() - begin);
                    });
@@ -331,6 +330,10 @@ void Service::submit(const Call& call, ModelAnswer& answer, std::vector<Generati
                      std::size_t bytes) {
   std::vector<Submission> submissions;
   for (GenerationRequest& request : requests) {
+    if (call.adapter != nullptr) {
+      request.options.adapter = call.adapter->adapter;
+      request.salt += '\0' + std::to_string(call.adapter->adapter->identity);  // its keys and values are its own
+    }
     const std::size_t prompt = submissions.size();
     submissions.push_back({.request = std::move(request), .listener = answer.listener(prompt)});
   }

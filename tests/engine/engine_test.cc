@@ -19,6 +19,7 @@
 #include "fixed_recipe.h"
 #include "model/model.h"
 #include "temporary_directory.h"
+#include "tiny_adapter.h"
 #include "tiny_model.h"
 #include "with_threads.h"
 
@@ -41,8 +42,14 @@ std::vector<std::vector<int>> random_texts(std::mt19937& random) {
   return texts;
 }
 
-Logits run_alone(const model::Model& model, Engine& engine, const CacheOptions& cache, const std::vector<int>& text) {
-  Sequence sequence(model, cache, text.size());
+/// How a sequence runs.
+struct Running {
+  CacheOptions cache;
+  Adapter adapter{};
+};
+
+Logits run_alone(const model::Model& model, Engine& engine, const Running& running, const std::vector<int>& text) {
+  Sequence sequence(model, running.cache, text.size(), running.adapter);
   sequence.append(text);
   sequence.want(text.size());
   engine.step(sequence);
@@ -51,11 +58,12 @@ Logits run_alone(const model::Model& model, Engine& engine, const CacheOptions& 
 
 /// Runs all texts side by side, in each step a random piece of a random choice of them.
 std::vector<Logits> run_in_random_batches(const model::Model& model, Engine& engine,
-                                          const std::vector<CacheOptions>& caches,
+                                          const std::vector<Running>& running,
                                           const std::vector<std::vector<int>>& texts, std::mt19937& random) {
   std::vector<std::unique_ptr<Sequence>> sequences;
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    sequences.push_back(std::make_unique<Sequence>(model, caches[i % caches.size()], texts[i].size()));
+    const Running& own = running[i % running.size()];
+    sequences.push_back(std::make_unique<Sequence>(model, own.cache, texts[i].size(), own.adapter));
   }
   std::vector<Logits> logits(texts.size());
   for (bool left = true; left;) {
@@ -90,7 +98,6 @@ bool same_bits(const Logits& a, const Logits& b) {
 class Models {
  public:
   explicit Models(const std::vector<std::string>& schemes) {
-    test::TinyModel original = test::random_model({.vocab = 64, .context = 1024});
     original.config["attention_bias"] = false;
     paths_.push_back(original.write(directory_ / "original"));
     for (const std::string& scheme : schemes) {
@@ -104,32 +111,37 @@ class Models {
   }
   const std::vector<std::filesystem::path>& paths() const { return paths_; }
 
+  std::filesystem::path adapter(unsigned seed) const {
+    return test::random_adapter(original, seed).write(directory_ / ("adapter" + std::to_string(seed)));
+  }
+
+  test::TinyModel original = test::random_model({.vocab = 64, .context = 1024});
+
  private:
   test::TemporaryDirectory directory_;
   std::vector<std::filesystem::path> paths_;
 };
 
-std::vector<CacheOptions> all_caches() {
+std::vector<Running> all_caches() {
   using Type = CacheOptions::Type;
-  return {{.type = Type::kF32},
-          {.type = Type::kF16},
-          {.type = Type::kInt8},
-          {.type = Type::kF16, .window = 60, .sinks = 4},
-          {.type = Type::kInt8, .window = 200, .sinks = 3}};
+  return {{.cache = {.type = Type::kF32}},
+          {.cache = {.type = Type::kF16}},
+          {.cache = {.type = Type::kInt8}},
+          {.cache = {.type = Type::kF16, .window = 60, .sinks = 4}},
+          {.cache = {.type = Type::kInt8, .window = 200, .sinks = 3}}};
 }
 
-void check_every_batch(const model::Model& model, std::mt19937& random) {
-  const std::vector<CacheOptions> caches = all_caches();
+void check_every_batch(const model::Model& model, const std::vector<Running>& running, std::mt19937& random) {
   Engine engine(model);
   const std::vector<std::vector<int>> texts = random_texts(random);
   std::vector<Logits> alone;
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    alone.push_back(run_alone(model, engine, caches[i % caches.size()], texts[i]));
+    alone.push_back(run_alone(model, engine, running[i % running.size()], texts[i]));
   }
   for (const int threads : {1, 2, 3}) {
     CAPTURE(threads);
     const std::vector<Logits> batched =
-        test::with_threads(threads, [&] { return run_in_random_batches(model, engine, caches, texts, random); });
+        test::with_threads(threads, [&] { return run_in_random_batches(model, engine, running, texts, random); });
     for (std::size_t i = 0; i < texts.size(); ++i) {
       CAPTURE(i);
       CAPTURE(texts[i].size());
@@ -145,7 +157,29 @@ TEST_CASE("a sequence's logits are the same bits alone and in any batch, for any
     for (const std::filesystem::path& path : models.paths()) {
       CAPTURE(path.filename().string());
       const model::Model model(path);
-      check_every_batch(model, random);
+      check_every_batch(model, all_caches(), random);
+    }
+  });
+}
+
+TEST_CASE("a sequence with an adapter gives the same bits alone and next to others with other adapters or none") {
+  const Models models({"bf16", "w8a8", "w4a16"});
+  std::vector<std::filesystem::path> adapters;
+  for (unsigned seed = 1; seed <= 8; ++seed) adapters.push_back(models.adapter(seed));
+  test::for_every_target([&] {
+    std::mt19937 random(6);
+    for (const std::filesystem::path& path : models.paths()) {
+      CAPTURE(path.filename().string());
+      const model::Model model(path);
+      std::vector<Running> running = {{.cache = {}}};
+      for (const std::filesystem::path& adapter : adapters) {
+        running.push_back(
+            {.cache = {.type = CacheOptions::Type::kInt8}, .adapter = model.load_adapter({.path = adapter})});
+      }
+      Engine engine(model);
+      const std::vector<int> text = {1, 2, 3, 4, 5};
+      CHECK_FALSE(same_bits(run_alone(model, engine, running[1], text), run_alone(model, engine, running[2], text)));
+      check_every_batch(model, running, random);
     }
   });
 }
@@ -167,7 +201,7 @@ TEST_CASE("a replaced text reads again only what differs, to the same bits") {
   sequence.want(1);
   engine.step(sequence);
   const Logits again(sequence.logits().begin(), sequence.logits().end());
-  Logits fresh = run_alone(model, engine, {.type = CacheOptions::Type::kF16}, text);
+  Logits fresh = run_alone(model, engine, {.cache = {.type = CacheOptions::Type::kF16}}, text);
   fresh.erase(fresh.begin(), fresh.end() - static_cast<std::ptrdiff_t>(again.size()));
   CHECK(same_bits(again, fresh));
 }

@@ -14,6 +14,7 @@
 #include "error_message.h"
 #include "model/source/model_source.h"
 #include "temporary_directory.h"
+#include "tiny_adapter.h"
 #include "tiny_model.h"
 
 namespace ballast::model {
@@ -24,34 +25,8 @@ using test::Contains;
 using test::error_message;
 using test::TinyModel;
 
-constexpr std::size_t kRank = 3;
-
-/// An adapter of a model, whose files a test can change.
-struct TinyAdapter {
-  json config = {{"peft_type", "LORA"}, {"r", kRank}, {"lora_alpha", 6}, {"base_model_name_or_path", "somewhere"}};
-  std::map<std::string, Tensor> tensors;
-
-  /// Adds the factors of a module with `outputs` x `inputs` weights.
-  void add(const std::string& module, std::size_t outputs, std::size_t inputs) {
-    add_tensor("base_model.model." + module + ".lora_A.weight", kRank, inputs);
-    add_tensor("base_model.model." + module + ".lora_B.weight", outputs, kRank);
-  }
-  void add_tensor(const std::string& name, std::size_t rows, std::size_t cols) {
-    Tensor& tensor = tensors[name];
-    tensor.values.clear();
-    tensor.shape = {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(cols)};
-    for (std::size_t i = 0; i < rows * cols; ++i) {
-      tensor.values.push_back(static_cast<float>((i * 31 + name.size() * 7) % 17) / 16.0F - 0.5F);
-    }
-  }
-
-  std::filesystem::path write(const std::filesystem::path& directory) const {
-    std::filesystem::create_directories(directory);
-    test::write_file(directory / "adapter_config.json", config.dump());
-    test::write_file(directory / "adapter_model.safetensors", test::float_tensors_bytes(tensors));
-    return directory;
-  }
-};
+constexpr std::size_t kRank = test::TinyAdapter::kRank;
+using test::TinyAdapter;
 
 /// Returns a weight of a module with what its factors add times `scale`.
 float adapted_weight(const TinyModel& model, const TinyAdapter& adapter, const std::string& module, double scale,

@@ -316,13 +316,13 @@ TEST_CASE("embeddings and logits are scaled, and logits capped") {
       const EmbeddingAndHead outer(spec, parts_of(spec, tensors));
       std::vector<float> hidden(ids.size() * spec.hidden_size);
       std::vector<float> logits(ids.size() * spec.vocab_size);
-      kernels::QuantizedActivations scratch;
+      LinearScratch scratch;
       outer.embedding().embed(ids, 0, hidden.data());
       // The final norm would hide the embeddings' scale, so they are checked separately.
       const std::vector<float>& table = tensors.at({Role::kEmbedding, 0, 0}).weight;
       for (std::size_t c = 0; c < spec.hidden_size; ++c) CHECK(hidden[c] == 3.5F * table[3 * spec.hidden_size + c]);
       outer.preparation().prepare(hidden.data(), ids.size(), hidden.data(), scratch);
-      outer.head(hidden.data(), ids.size(), logits.data(), scratch);
+      outer.head(hidden.data(), StepRows::outside(ids.size()), logits.data(), scratch);
       CHECK(test::relative_error(logits, ReferenceModel(spec, tensors).logits(ids)) <= 1e-5);
       if (cap > 0) CHECK(std::ranges::all_of(logits, [](float logit) { return std::abs(logit) < 0.5F; }));
     }
@@ -365,10 +365,10 @@ TEST_CASE("an embedding with channels of its own is projected to hidden values, 
     std::vector<float> hidden(ids.size() * spec.hidden_size);
     std::vector<float> prepared(ids.size() * channels);
     std::vector<float> logits(ids.size() * spec.vocab_size);
-    kernels::QuantizedActivations scratch;
+    LinearScratch scratch;
     outer.embedding().embed(ids, 0, hidden.data());
     outer.preparation().prepare(hidden.data(), ids.size(), prepared.data(), scratch);
-    outer.head(prepared.data(), ids.size(), logits.data(), scratch);
+    outer.head(prepared.data(), StepRows::outside(ids.size()), logits.data(), scratch);
     CAPTURE(channels);
     CHECK(test::relative_error(logits, ReferenceModel(spec, tensors).logits(ids)) <= 1e-5);
   }

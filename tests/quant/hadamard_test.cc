@@ -1,11 +1,11 @@
-#include "quant/passes/hadamard.h"
+#include "model/source/hadamard.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <vector>
 
-namespace ballast::quant {
+namespace ballast::model {
 namespace {
 
 /// Returns the rows of a matrix as the images of unit vectors.
@@ -66,4 +66,4 @@ TEST_CASE("signs depend only on the seed") {
 }
 
 }  // namespace
-}  // namespace ballast::quant
+}  // namespace ballast::model

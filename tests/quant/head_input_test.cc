@@ -24,7 +24,7 @@ constexpr std::size_t kMeasuredSamples = 3;
 std::vector<float> head_rows(const model::Model& model, const std::vector<int>& ids) {
   model::Workspace workspace;
   std::vector<float> rows;
-  kernels::QuantizedActivations scratch;
+  model::LinearScratch scratch;
   for (std::size_t sample = 0; sample < kMeasuredSamples; ++sample) {
     model::SequenceState state = model.make_exact_state(kTokensOfSample);
     const model::SequenceTokens tokens = {.tokens = std::span(ids).subspan(sample * kTokensOfSample, kTokensOfSample),

@@ -138,7 +138,9 @@ inline std::vector<float> run_batch(const model::Model& model, std::span<const m
   const std::span<const float> hidden = model.forward(batch, workspace);
   const std::size_t rows = hidden.size() / model.spec().hidden_size;
   std::vector<float> logits(rows * model.spec().vocab_size);
-  if (rows > 0) model.logits(std::vector(hidden.begin(), hidden.end()).data(), rows, logits.data(), workspace);
+  if (rows > 0)
+    model.logits(std::vector(hidden.begin(), hidden.end()).data(), model::StepRows::outside(rows), logits.data(),
+                 workspace);
   return logits;
 }
 

@@ -8,6 +8,7 @@
 #include "tools/commands/commands.h"
 #include "tools/commands/generation_output.h"
 #include "tools/commands/job.h"
+#include "tools/flags/adapter_flag.h"
 #include "tools/flags/cache_flags.h"
 #include "tools/flags/draft_flags.h"
 #include "tools/flags/model_flags.h"
@@ -128,9 +129,16 @@ void add_bench(CLI::App& program, Action& action) {
   add_count("-r,--repetitions", options.repetitions, 1, "Measured rounds, after one for warm-up");
   add_cache_flags(*command, options.cache);
   add_model_flags(*command, flags->model_flags);
+  CLI::Option* adapter = command->add_option_function<std::vector<std::string>>(
+      "--adapter",
+      [&options](const std::vector<std::string>& texts) {
+        for (const std::string& text : texts) options.adapters.push_back(parse_adapter(text));
+      },
+      "Run with an adapter (LoRA); of several, which are each given by this flag, the texts have them by turns");
+  adapter->option_text("PATH[:SCALE]")->allow_extra_args(false)->excludes(share_depth);
   CLI::Option* text =
       command->add_option("--text", flags->text, "Only measure the gain of drafts when this text is continued");
-  text->type_name("FILE")->excludes(prompt, depth, sequences);
+  text->type_name("FILE")->excludes(prompt, depth, sequences, adapter);
   for (CLI::Option* flag : add_draft_flags(*command, flags->draft, flags->draft_tokens, false)) flag->needs(text);
   add_temperature_flag(*command, flags->temperature)->needs(text);
   command->add_flag("--json", flags->json, "Print one JSON object");

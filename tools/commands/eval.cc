@@ -13,6 +13,7 @@
 #include "tools/commands/evaluation_text.h"
 #include "tools/commands/job.h"
 #include "tools/commands/ranked_job.h"
+#include "tools/flags/adapter_flag.h"
 #include "tools/flags/cache_flags.h"
 #include "tools/flags/model_flags.h"
 #include "tools/flags/option_checks.h"
@@ -150,7 +151,8 @@ void add_eval(CLI::App& program, Action& action) {
           ->type_name("N")
           ->check(whole_number(1, kMostWorst))
           ->needs(reference);
-  add_other_tasks(*command, *flags, {text, context, chunks, stream, reference_cache, per_position, worst});
+  CLI::Option* adapter = add_adapter_flag(*command, options.adapter);
+  add_other_tasks(*command, *flags, {text, adapter, context, chunks, stream, reference_cache, per_position, worst});
   add_cache_flags(*command, options.cache);
   add_model_flags(*command, flags->model_flags);
   command->add_flag("--json", flags->json, "Print one JSON object");

@@ -14,6 +14,7 @@
 #include "tools/commands/commands.h"
 #include "tools/commands/generation_output.h"
 #include "tools/commands/job.h"
+#include "tools/flags/adapter_flag.h"
 #include "tools/flags/cache_flags.h"
 #include "tools/flags/constraint_flags.h"
 #include "tools/flags/context_flag.h"
@@ -33,6 +34,7 @@ struct RunFlags {
   GenerateOptions options;
   GenerationDefaults sampling;  ///< values set by flags
   bool generation_config = true;
+  std::optional<AdapterFiles> adapter;
   std::optional<std::filesystem::path> draft;
   ModelFlags model_flags;
   std::size_t context = 0;
@@ -66,6 +68,7 @@ std::string prompt_text(const std::string& prompt) {
 GenerateOptions generate_options(const RunFlags& flags, const Model& model) {
   GenerateOptions options = flags.options;
   options.tools = tools_text(flags.tools);
+  if (flags.adapter) options.adapter = model.load_adapter(*flags.adapter);
   const GenerationDefaults& own = model.generation_defaults();
   if (flags.chat && !own.empty()) {
     set_defaults(own, options);
@@ -177,6 +180,7 @@ void add_run(CLI::App& program, Action& action) {
   add_cache_flags(*command, flags->options.cache);
   add_context_flag(*command, flags->context);
   add_model_flags(*command, flags->model_flags);
+  add_adapter_flag(*command, flags->adapter);
   add_draft_flags(*command, flags->draft, flags->options.draft_tokens, true);
   command->add_flag("--chat", flags->chat, "Answer the prompt as a chat message; without -p each line of input is one");
   command->add_option("--system", flags->system, "With --chat: the system message")->type_name("TEXT");

@@ -12,6 +12,7 @@
 
 #include "tools/commands/commands.h"
 #include "tools/commands/job.h"
+#include "tools/flags/adapter_flag.h"
 #include "tools/flags/cache_flags.h"
 #include "tools/flags/context_flag.h"
 #include "tools/flags/draft_flags.h"
@@ -30,6 +31,7 @@ struct ServeFlags {
   ServeOptions options;
   ServedModel model;  ///< with the flags of all models, or of an only one
   std::optional<std::filesystem::path> draft;
+  std::vector<std::string> adapters;  ///< NAME=PATH[:SCALE]
   std::string models_memory;
   std::string cache_memory;
   std::string cache_disk;
@@ -103,6 +105,7 @@ int run_serve(ServeFlags& flags) {
   }
   std::vector<ServedModel> models = served_models(flags);
   for (ServedModel& model : models) make_local(model);
+  for (const std::string& adapter : flags.adapters) flags.options.adapters.push_back(parse_named_adapter(adapter));
   flags.options.target_itl = flags.target_itl / 1000;
   flags.options.threads = flags.job.threads;
   flags.options.log = [](std::string_view line) {
@@ -193,6 +196,14 @@ void add_serve(CLI::App& program, Action& action) {
   command->add_option("--name", flags->model.name, "The model's name in requests [its path's last part]")
       ->type_name("NAME");
   command->add_flag("--any-name", flags->options.any_model_name, "Answer requests that name another model, too");
+  command
+      ->add_option("--adapter", flags->adapters,
+                   "An adapter (LoRA) of an only model that requests choose by its name: a folder of PEFT or a GGUF, "
+                   "and a scale if it is not 1; repeatable")
+      ->option_text("NAME=PATH[:SCALE]")
+      ->allow_extra_args(false);
+  command->add_flag("--runtime-adapters", flags->options.runtime_adapters,
+                    "Let clients load adapters, from any file that the server can read, and unload them");
   add_chat_template_flag(*command, flags->chat_template);
   add_reply_format_flag(*command, flags->model.reply_format);
   add_generation_config_flag(*command, flags->generation_config, "requests");
@@ -218,6 +229,7 @@ void add_serve(CLI::App& program, Action& action) {
       "Examples:\n"
       "  ballast serve smollm2-w8a8\n"
       "  ballast serve small=smollm2-w8a8 large=qwen-w4a8,draft=smollm2-w8a8,alias=gpt-4\n"
+      "  ballast serve smollm2-w8a8 --adapter sql=adapters/sql --adapter poems=adapters/poems.gguf:0.5\n"
       "  ballast serve smollm2-w8a8 --host 0.0.0.0 --api-keys keys.txt --tls-certificate chain.pem --tls-key key.pem");
   command->callback([flags, &action] { action = [flags] { return run_serve(*flags); }; });
 }

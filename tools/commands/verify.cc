@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "ballast/error.h"
@@ -7,6 +8,7 @@
 #include "ballast/threads.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/job.h"
+#include "tools/flags/adapter_flag.h"
 #include "tools/flags/option_checks.h"
 #include "tools/hub/hub_model.h"
 #include "tools/terminal/console.h"
@@ -20,6 +22,7 @@ struct VerifyFlags {
   std::filesystem::path model;
   std::filesystem::path expected;
   double tolerance = 1e-3;
+  std::optional<AdapterFiles> adapter;
   bool json = false;
   JobFlags job;
 };
@@ -39,7 +42,8 @@ std::string verification_sheet(const Verification& verification) {
 
 int run_verify(const VerifyFlags& flags) {
   use_processor(flags.job);
-  const Verification verification = verify(flags.model, flags.expected, flags.tolerance, compute_options(flags.job));
+  const Verification verification =
+      verify(flags.model, flags.expected, flags.tolerance, compute_options(flags.job), flags.adapter);
   print(flags.json ? verification_json(verification) + "\n" : verification_sheet(verification));
   if (verification.ok) return kExitDone;
   throw Error(flags.model.string(), "relative error " + format_figure(verification.relative_error) +
@@ -64,6 +68,7 @@ void add_verify(CLI::App& program, Action& action) {
       ->type_name("T")
       ->capture_default_str()
       ->check(real_number([](double value) { return value >= 0; }, "not below 0"));
+  add_adapter_flag(*command, flags->adapter);
   command->add_flag("--json", flags->json, "Print one JSON object");
   add_processor_flags(*command, flags->job);
   command->footer(

@@ -1,10 +1,10 @@
-#include "quant/passes/hadamard.h"
+#include "model/source/hadamard.h"
 
 #include <cmath>
 #include <random>
 #include <utility>
 
-namespace ballast::quant {
+namespace ballast::model {
 
 namespace {
 
@@ -123,4 +123,4 @@ void Hadamard::apply(double* x, std::vector<double>& scratch) const {
   for (std::size_t i = 0; i < count; ++i) x[i] = scale * scratch[i];
 }
 
-}  // namespace ballast::quant
+}  // namespace ballast::model
