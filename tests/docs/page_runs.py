@@ -80,6 +80,8 @@ def write_inputs(folder: pathlib.Path) -> None:
     questions = [{"question": f"what is {word}", "choices": ["the one", "another"], "answer": i % 2}
                  for i, word in enumerate(["rain", "tin", "hat"])]
     (folder / "questions.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
+    for seed, name in enumerate(("sql", "poems")):
+        fixtures.write_adapter(folder / "SmolLM2-135M", folder / "adapters" / name, seed)
     (folder / "peers.csv").write_text("name,file_mb,kl\nQ8_0,145,0.0047\nQ4_K_M,105.5,0.056\n")
 
 

@@ -54,6 +54,24 @@ class Models(WithModel):
             np.testing.assert_array_equal(self.llama.logits(form), logits)
         np.testing.assert_array_equal(np.from_dlpack(logits), logits)
 
+    def test_adapters_change_logits_and_texts_of_the_calls_that_have_them(self):
+        with tempfile.TemporaryDirectory() as folder:
+            large, path = pathlib.Path(folder) / "large", pathlib.Path(folder) / "adapter"
+            fixtures.write_large_model(large)
+            fixtures.write_adapter(large, path)
+            model = ballast.Model(large)
+            adapter, none = model.load_adapter(path), model.load_adapter(path, scale=0)
+            ids = [1, 2, 3, 4]
+            plain = model.logits(ids)
+            self.assertGreater(np.abs(model.logits(ids, adapter=adapter) - plain).max(), 0.01)
+            np.testing.assert_allclose(model.logits(ids, adapter=none), plain, atol=1e-5)
+            flags = {"max_tokens": 8, "ignore_eos": True}
+            texts = [str(model.generate(PROMPT, **flags)), str(model.generate(PROMPT, adapter=adapter, **flags))]
+            self.assertEqual(texts, [str(model.generate(PROMPT, adapter=none, **flags)),
+                                     str(ballast.Model(path).generate(PROMPT, **flags))])
+            with self.assertRaises(ballast.Error):
+                model.load_adapter(large)
+
     def test_chats_use_the_models_generation_defaults_unless_a_call_sets_others(self):
         self.assertEqual(self.llama.generation_defaults, {})
         with tempfile.TemporaryDirectory() as folder:

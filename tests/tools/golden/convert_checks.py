@@ -40,7 +40,7 @@ def written_config(suite: Suite, model: str, folder: str) -> dict:
 
 def check_files(suite: Suite, model: str, folder: str) -> None:
     suite.same(f"{folder} contains only its files", sorted(p.name for p in (suite.work / folder).iterdir()),
-               ["config.json", "model.safetensors", "recipe.json", "tokenizer.json", "tokenizer_config.json"])
+               ["config.json", "folds.safetensors", "model.safetensors", "recipe.json", "tokenizer.json", "tokenizer_config.json"])
     for name in ("tokenizer.json", "tokenizer_config.json"):
         suite.check(f"{folder}: {name} is the original's",
                     suite.bytes_of(f"{folder}/{name}") == suite.bytes_of(f"{model}/{name}"))

@@ -84,12 +84,41 @@ def write_inputs(work: pathlib.Path) -> None:
     (work / "questions.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
 
 
+def write_random_tensors(path: pathlib.Path, shapes: dict[str, tuple[int, ...]], seed: int) -> None:
+    """Writes tensors of random values that repeat."""
+    source = random.Random(seed)
+    values = array.array("f", (source.gauss(0, 1) for _ in range(4099)))
+    header, data = {}, bytearray()
+    for name, shape in shapes.items():
+        scale = 1 / shape[-1] ** 0.5 if len(shape) == 2 else 1
+        scaled = array.array("f", (value * scale for value in values)).tobytes()
+        size = 4 * math.prod(shape)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + size]}
+        data += (scaled * (size // len(scaled) + 1))[:size]
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def write_adapter(model: pathlib.Path, folder: pathlib.Path, seed: int = 1, rank: int = 2) -> None:
+    """Writes a LoRA of all queries and last linears of a model's blocks."""
+    config = json.loads((model / "config.json").read_text())
+    hidden, mlp = config["hidden_size"], config["intermediate_size"]
+    queries = config["num_attention_heads"] * config["head_dim"]
+    shapes = {}
+    for layer in range(config["num_hidden_layers"]):
+        for module, outputs, inputs in (("self_attn.q_proj", queries, hidden), ("mlp.down_proj", hidden, mlp)):
+            name = f"base_model.model.model.layers.{layer}.{module}"
+            shapes |= {f"{name}.lora_A.weight": (rank, inputs), f"{name}.lora_B.weight": (outputs, rank)}
+    folder.mkdir(parents=True)
+    write_random_tensors(folder / "adapter_model.safetensors", shapes, seed)
+    fields = {"peft_type": "LORA", "r": rank, "lora_alpha": rank, "base_model_name_or_path": str(model)}
+    (folder / "adapter_config.json").write_text(json.dumps(fields))
+
+
 def write_large_model(folder: pathlib.Path, hidden: int = 192, layers: int = 6, mlp: int = 512, vocabulary: int = 67,
                       family: str = "llama", heads: int = 4, kv_heads: int = 4) -> None:
     """A model that is large enough to be caught at work: 3 million weights, of random values that repeat. `family`: llama,
     qwen2 (with biases) or qwen3 (with norms of heads)."""
-    source = random.Random(5)
-    values = array.array("f", (source.gauss(0, 1) for _ in range(4099)))
     shapes = {"model.embed_tokens.weight": (vocabulary, hidden), "model.norm.weight": (hidden,)}
     for layer in range(layers):
         block = f"model.layers.{layer}."
@@ -103,13 +132,6 @@ def write_large_model(folder: pathlib.Path, hidden: int = 192, layers: int = 6, 
                        for part in "qkv"}
         if family == "qwen3":
             shapes |= {f"{block}self_attn.{part}_norm.weight": (hidden // heads,) for part in "qk"}
-    header, data = {}, bytearray()
-    for name, shape in shapes.items():
-        scale = 1 / shape[-1] ** 0.5 if len(shape) == 2 else 1
-        scaled = array.array("f", (value * scale for value in values)).tobytes()
-        size = 4 * math.prod(shape)
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + size]}
-        data += (scaled * (size // len(scaled) + 1))[:size]
     config = json.loads((MODELS / family / "config.json").read_text())
     config |= {"hidden_size": hidden, "num_hidden_layers": layers, "intermediate_size": mlp, "head_dim": hidden // heads,
                "num_attention_heads": heads, "num_key_value_heads": kv_heads, "max_position_embeddings": 512,
@@ -117,6 +139,5 @@ def write_large_model(folder: pathlib.Path, hidden: int = 192, layers: int = 6, 
     config.pop("layer_types", None)  # of as many layers as the tiny model has
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config))
-    text = json.dumps(header).encode()
-    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    write_random_tensors(folder / "model.safetensors", shapes, 5)
     write_tokenizer(folder)
