@@ -53,25 +53,6 @@ const T* values_of(const std::byte* bytes) {
   return reinterpret_cast<const T*>(bytes);
 }
 
-/// Calls visit(c, load) for every vector of `count` values; load reads those of the vector that begin at an address
-/// and are not beyond the end.
-template <class Visit>
-HWY_INLINE void for_each_vector(std::size_t count, const Visit& visit) {
-  const FloatTag df;
-  const std::size_t lanes = hn::Lanes(df);
-  std::size_t c = 0;
-  for (; c + lanes <= count; c += lanes) {
-    visit(
-        c, [df](const float* src) HWY_ATTR { return hn::LoadU(df, src); },
-        [df](hn::VFromD<FloatTag> v, float* dst) HWY_ATTR { hn::StoreU(v, df, dst); });
-  }
-  if (c == count) return;
-  const std::size_t left = count - c;
-  visit(
-      c, [df, left](const float* src) HWY_ATTR { return load_as_float_n(df, src, left); },
-      [df, left](hn::VFromD<FloatTag> v, float* dst) HWY_ATTR { hn::StoreN(v, df, dst, left); });
-}
-
 /// Computes kTileRanks inner values of each row, from `first` on.
 template <class T, std::size_t kRows>
 void multiply_down(const Tile& tile, std::size_t first) {
@@ -83,14 +64,16 @@ void multiply_down(const Tile& tile, std::size_t first) {
   for (auto& row : sums) {
     for (V& sum : row) sum = hn::Zero(df);
   }
-  for_each_vector(cols, [&](std::size_t c, auto load, auto) HWY_ATTR {
+  std::size_t c = 0;
+  for_vectors(cols, [&](auto load, auto) HWY_ATTR {
     const T* block = down + c / kBlock * kBlock * kTileRanks + c % kBlock;
     V weights[kTileRanks];
     for (std::size_t k = 0; k < kTileRanks; ++k) weights[k] = load_as_float(df, block + k * kBlock);
     for (std::size_t r = 0; r < kRows; ++r) {
-      const V x = load(tile.src[r] + c);
+      const V x = load(tile.src[r]);
       for (std::size_t k = 0; k < kTileRanks; ++k) sums[r][k] = hn::MulAdd(x, weights[k], sums[r][k]);
     }
+    c += hn::Lanes(df);
   });
   for (std::size_t r = 0; r < kRows; ++r) {
     for (std::size_t k = 0; k < kTileRanks; ++k) tile.inner[r][first + k] = hn::ReduceSum(df, sums[r][k]);
@@ -104,19 +87,21 @@ void multiply_up(const Tile& tile, std::size_t begin, std::size_t end) {
   using V = hn::VFromD<FloatTag>;
   const std::size_t rank = tile.matrix->rank();
   const T* HWY_RESTRICT up = values_of<T>(tile.matrix->up()) + begin * rank;
-  for_each_vector(end - begin, [&](std::size_t c, auto load, auto store) HWY_ATTR {
+  std::size_t c = 0;
+  for_vectors(end - begin, [&](auto load, auto store) HWY_ATTR {
     const T* block = up + c / kBlock * kBlock * rank + c % kBlock;
     V sums[kRows];
-    const V bias = tile.bias == nullptr ? hn::Zero(df) : load(tile.bias + begin + c);
+    const V bias = tile.bias == nullptr ? hn::Zero(df) : load(tile.bias + begin);
     for (V& sum : sums) sum = bias;
     for (std::size_t k = 0; k < rank; ++k) {
       const V weights = load_as_float(df, block + k * kBlock);
       for (std::size_t r = 0; r < kRows; ++r) sums[r] = hn::MulAdd(hn::Set(df, tile.inner[r][k]), weights, sums[r]);
     }
     for (std::size_t r = 0; r < kRows; ++r) {
-      float* dst = tile.dst[r] + begin + c;
+      float* dst = tile.dst[r] + begin;
       store(hn::Add(load(dst), sums[r]), dst);
     }
+    c += hn::Lanes(df);
   });
 }
 
@@ -234,7 +219,6 @@ LowRankMatrix::LowRankMatrix(FloatType type, std::size_t rows, std::size_t cols,
     for (std::size_t k = 0; k < rank; ++k) block[k * kBlock] = up[r * rank + k];
   }
   up_ = stored_values(blocks, type);
-  bytes_ = (padded_rank() * padded(cols) + rank * padded(rows)) * float_type_bytes(type);
 }
 
 std::size_t LowRankMatrix::padded_rank() const {

@@ -24,7 +24,6 @@ class LowRankMatrix {
   std::size_t cols() const { return cols_; }
   std::size_t rank() const { return rank_; }
   std::size_t padded_rank() const;
-  std::size_t bytes() const { return bytes_; }
 
   // Padded with zeros, in blocks of 16 values, in the order in which products read them:
   const std::byte* down() const { return down_.get(); }  ///< [padded_rank() / 4][blocks of cols][4][16]
@@ -35,7 +34,6 @@ class LowRankMatrix {
   std::size_t rows_;
   std::size_t cols_;
   std::size_t rank_;
-  std::size_t bytes_ = 0;
   std::shared_ptr<std::byte[]> down_, up_;
 };
 

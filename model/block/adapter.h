@@ -33,11 +33,6 @@ class AdapterPart {
   }
 
   bool empty() const { return linears_.empty(); }
-  std::size_t bytes() const {
-    std::size_t bytes = 0;
-    for (const auto& [part, added] : linears_) bytes += added.matrix.bytes() + added.bias.size() * sizeof(float);
-    return bytes;
-  }
 
  private:
   static std::pair<Role, std::size_t> key(Part part) { return {part.role, part.expert}; }
@@ -67,13 +62,6 @@ struct Adapter {
   AdapterPart head;                    ///< Role::kHead
   std::optional<AddedRows> embedding;  ///< rows of the table, before its scale
   std::uint64_t identity = 0;          ///< a hash of its files and its scale
-
-  std::size_t bytes() const {
-    std::size_t bytes = head.bytes();
-    for (const AdapterPart& layer : layers) bytes += layer.bytes();
-    if (embedding) bytes += (embedding->up.size() + embedding->down.size()) * sizeof(float);
-    return bytes;
-  }
 };
 
 }  // namespace ballast::model

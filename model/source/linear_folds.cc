@@ -145,6 +145,10 @@ std::vector<float> product_with(const LoraProduct& product, std::span<const floa
   return output;
 }
 
+[[noreturn]] void refuse_sizes(const std::string& context) {
+  throw Error(context, std::string("does not fit the model's folds (") + kFoldsFile + ")");
+}
+
 std::map<std::string, LinearFolds> folds_of(const files::TensorTable& tensors, const std::string& file) {
   std::map<std::string, LinearFolds> folds;
   for (const auto& [name, view] : tensors) {
@@ -189,7 +193,7 @@ void AxisFolds::check(std::size_t count, const std::string& context) const {
     const auto* rotation = std::get_if<Rotation>(&step);
     const bool fits =
         scaling != nullptr ? scaling->factors.size() == count : rotation == nullptr || count % rotation->order == 0;
-    if (!fits) throw Error(context, std::string("does not fit the model's folds (") + kFoldsFile + ")");
+    if (!fits) refuse_sizes(context);
   }
 }
 
@@ -226,9 +230,7 @@ void apply_folds(const LinearFolds& folds, const std::string& context, LoraProdu
   folds.inputs.check(product.inputs, context);
   folds.outputs.check(product.outputs, context);
   if (!folds.constant_input.empty()) {
-    LinearFolds constant;
-    constant.inputs.scale(folds.constant_input);
-    constant.inputs.check(product.inputs, context);
+    if (folds.constant_input.size() != product.inputs) refuse_sizes(context);
     product.bias = product_with(product, folds.constant_input);
   }
   apply_to_all(folds.inputs, product.rank, product.inputs, product.inputs, 1, product.down);

@@ -84,7 +84,7 @@ std::optional<LoraProduct> TensorDecoder::lora_product(const LoraAdapter& adapte
   const TensorLocator::Adapted adapted = locator_.adapted(adapter, role, layer, expert);
   if (adapted.module == nullptr) return {};
   LoraProduct product = adapter.product(*adapted.module);
-  product.scale *= static_cast<float>(locator_.family_factor(role));
+  product.scale *= static_cast<float>(locator_.family_factor(role).weights);
   const std::size_t rank = product.rank;
   if (!adapted.rows.empty()) {
     std::vector<float> up;

@@ -87,9 +87,7 @@ TensorLocator::TensorLocator(const std::filesystem::path& path)
     prefix_tokens_ = read_prefix_tokens(config.object(kWrittenSpecField));
     if (!prefix_tokens_.empty()) check_prefix(spec_, prefix_tokens_, file + "/config.json");
   }
-  if (architecture_->stored_factors != nullptr && !layout_.written_by_ballast) {
-    stored_factors_ = architecture_->stored_factors(config);
-  }
+  if (architecture_->stored_factors != nullptr) family_factors_ = architecture_->stored_factors(config);
   if (architecture_->stored_vectors != nullptr && !layout_.written_by_ballast && !layout_.gguf) {
     stored_vectors_ = architecture_->stored_vectors(spec_);
   }
@@ -307,8 +305,7 @@ std::string TensorLocator::context(const std::string& tensor) const {
 }
 
 StoredFactor TensorLocator::stored_factor(Role role) const {
-  const auto factor = std::ranges::find(stored_factors_, role, &StoredFactor::role);
-  return factor == stored_factors_.end() ? StoredFactor{} : *factor;
+  return layout_.written_by_ballast ? StoredFactor{} : family_factor(role);
 }
 
 bool TensorLocator::gain_is_in_matrices(Role norm) const {
@@ -324,12 +321,9 @@ bool TensorLocator::changes_weights(Role role, std::size_t layer, std::size_t ex
   return adapter_ != nullptr && adapted(*adapter_, role, layer, expert).module != nullptr;
 }
 
-double TensorLocator::family_factor(Role role) const {
-  if (architecture_->stored_factors == nullptr) return 1;
-  const files::JsonReader config(config_, checkpoint_->path().string() + "/config.json");
-  const std::vector<StoredFactor> factors = architecture_->stored_factors(config);
-  const auto factor = std::ranges::find(factors, role, &StoredFactor::role);
-  return factor == factors.end() ? 1 : factor->weights;
+StoredFactor TensorLocator::family_factor(Role role) const {
+  const auto factor = std::ranges::find(family_factors_, role, &StoredFactor::role);
+  return factor == family_factors_.end() ? StoredFactor{} : *factor;
 }
 
 TensorLocator::Adapted TensorLocator::adapted(const LoraAdapter& adapter, Role role, std::size_t layer,

@@ -101,8 +101,9 @@ class TensorLocator {
   /// Throws Error if an adapter changes something that is not in the model or has another shape.
   void check_adapter(const LoraAdapter& adapter) const;
 
-  /// Returns the factor that the family has in the weights of a role, other than in its checkpoint's.
-  double family_factor(Role role) const;
+  /// Returns the factors that the family's checkpoints leave out of a role's weights, and models that ballast wrote
+  /// have in them.
+  StoredFactor family_factor(Role role) const;
 
   /// Returns whether the adapter, or such a vector or factor, makes the weights of a role differ from the checkpoint's.
   bool changes_weights(Role role, std::size_t layer, std::size_t expert) const;
@@ -142,7 +143,7 @@ class TensorLocator {
   std::shared_ptr<const formats::CodecReader> codec_;
   std::optional<std::vector<int>> massive_tokens_;
   std::vector<int> prefix_tokens_;
-  std::vector<StoredFactor> stored_factors_;
+  std::vector<StoredFactor> family_factors_;
   std::span<const StoredVector> stored_vectors_;
 };
 

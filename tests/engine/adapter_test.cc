@@ -1,4 +1,5 @@
-// A model that runs with an adapter gives what the original gives with the adapter in its weights, whatever was folded.
+// A model with an adapter beside it computes the same as the original with the adapter merged into its weights, also if
+// the model was folded.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -13,15 +13,15 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 
+import served_suite
 import server_checks
 from golden import fixtures
-from served_suite import ServedSuite
 
 PROMPT = "the rain in"
 check = server_checks.Checks()
 
 
-class Adapters(ServedSuite):
+class Adapters(served_suite.ServedSuite):
     """A server of one model with two adapters; a third one is on disk."""
 
     def __init__(self, program: list[str], work: pathlib.Path):
@@ -96,12 +96,5 @@ def check_refusals(api: Adapters) -> None:
         api.check(f"serve {' '.join(options)}: '{says}'", done.returncode != 0 and says in done.stderr, done.stderr)
 
 
-def run(program: list[str], work: pathlib.Path, only: str) -> int:
-    suite = Adapters(program, work)
-    check.run(suite, only)
-    suite.same("SIGTERM ends the server with exit code 0", suite.server.stop(), 0)
-    return server_checks.outcome(suite)
-
-
 if __name__ == "__main__":
-    sys.exit(server_checks.main(__doc__, run, takes_model=False))
+    sys.exit(served_suite.main(__doc__, Adapters, check))

@@ -14,9 +14,9 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 
+import served_suite
 import server_checks
 from golden import fixtures
-from served_suite import ServedSuite
 
 QUERY = "the rain"
 DOCUMENTS = ["in there", "an other", "a tin", "ten hats and a tin"]
@@ -25,7 +25,7 @@ CLASSIFIERS = {"labels": "bert_texts", "ranks": "modernbert_texts", "tokens": "r
 check = server_checks.Checks()
 
 
-class Scoring(ServedSuite):
+class Scoring(served_suite.ServedSuite):
     """A server of a classifier of each kind, and of a model of vectors."""
 
     def __init__(self, program: list[str], work: pathlib.Path):
@@ -153,12 +153,5 @@ def check_tei(api: Scoring) -> None:
     api.refused("/predict", "64 tokens that the context holds", model="labels", inputs=long, truncate=False)
 
 
-def run(program: list[str], work: pathlib.Path, only: str) -> int:
-    suite = Scoring(program, work)
-    check.run(suite, only)
-    suite.same("SIGTERM ends the server with exit code 0", suite.server.stop(), 0)
-    return server_checks.outcome(suite)
-
-
 if __name__ == "__main__":
-    sys.exit(server_checks.main(__doc__, run, takes_model=False))
+    sys.exit(served_suite.main(__doc__, Scoring, check))

@@ -3,6 +3,7 @@
 import json
 import pathlib
 
+import server_checks
 from golden.suite import Suite
 from server_process import Client, Server
 
@@ -29,3 +30,15 @@ class ServedSuite(Suite):
         reply = self.client.post(path, body)
         self.check(f"{path} with {json.dumps(body)[:80]}: 400, '{says}'",
                    reply.status == 400 and says in reply.json()["error"]["message"], reply)
+
+
+def main(doc: str, suite_class: type[ServedSuite], check: server_checks.Checks) -> int:
+    """Runs a test's checks as its command line says. Returns the exit code."""
+
+    def run(program: list[str], work: pathlib.Path, only: str) -> int:
+        suite = suite_class(program, work)
+        check.run(suite, only)
+        suite.same("SIGTERM ends the server with exit code 0", suite.server.stop(), 0)
+        return server_checks.outcome(suite)
+
+    return server_checks.main(doc, run, takes_model=False)

@@ -14,9 +14,9 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 
+import served_suite
 import server_checks
 from golden import fixtures
-from served_suite import ServedSuite
 from server_process import Client
 
 LINES = ["the rain", "in there", "an other tin", "ten hats and a tin", "one", "a"]
@@ -24,7 +24,7 @@ MODELS = {"translator": "bart", "summarizer": "t5"}
 check = server_checks.Checks()
 
 
-class Translating(ServedSuite):
+class Translating(served_suite.ServedSuite):
     """A server of two models with an encoder, and of one without."""
 
     def __init__(self, program: list[str], work: pathlib.Path):
@@ -94,12 +94,5 @@ def check_refusals(api: Translating) -> None:
     api.refused("/v1/completions", "tokens for languages", model="translator", prompt="a", source_language="en")
 
 
-def run(program: list[str], work: pathlib.Path, only: str) -> int:
-    suite = Translating(program, work)
-    check.run(suite, only)
-    suite.same("SIGTERM ends the server with exit code 0", suite.server.stop(), 0)
-    return server_checks.outcome(suite)
-
-
 if __name__ == "__main__":
-    sys.exit(server_checks.main(__doc__, run, takes_model=False))
+    sys.exit(served_suite.main(__doc__, Translating, check))
