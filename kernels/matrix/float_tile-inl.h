@@ -158,11 +158,11 @@ HWY_INLINE void accumulate_row(DF df, float activation, V b0, V b1, V& c0, V& c1
 /// `step` apart. Sums run over `depth` in order for every kRows, so a result does not depend on how rows are cut into
 /// tiles. The sums are named variables, because SVE has no arrays of vectors and gcc does not keep such arrays in
 /// registers.
-template <std::size_t kRows, std::size_t kVectors = 2, class T, class Store>
+template <std::size_t kRows, std::size_t kVectors = 2, class T, class Store, class DF = FloatTag>
 HWY_INLINE void multiply_tile(const float* HWY_RESTRICT src, std::size_t stride, const T* HWY_RESTRICT panel,
-                              std::size_t panel_stride, std::size_t depth, const Store& store, std::size_t step = 1) {
+                              std::size_t panel_stride, std::size_t depth, const Store& store, std::size_t step = 1,
+                              DF df = {}) {
   static_assert(kVectors == 1 || kVectors == 2);
-  const FloatTag df;
   const std::size_t lanes = hn::Lanes(df);
   auto c00 = hn::Zero(df), c01 = c00;
   auto c10 = c00, c11 = c00;

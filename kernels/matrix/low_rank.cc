@@ -11,6 +11,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 // After highway.h:
+#include "kernels/matrix/float_tile-inl.h"
 #include "kernels/simd-inl.h"
 
 #ifndef BALLAST_KERNELS_MATRIX_LOW_RANK_TILE_
@@ -19,7 +20,7 @@ namespace ballast::kernels::low_rank {
 
 inline constexpr std::size_t kTileRows = 4;   // of activations that read a matrix together
 inline constexpr std::size_t kTileRanks = 4;  // of `down`
-inline constexpr std::size_t kBlock = 16;     // neighbouring values of a row of weights: no vector has more floats
+inline constexpr std::size_t kBlock = 32;     // neighbouring values of a row of weights: two vectors or more
 
 constexpr std::size_t padded(std::size_t count) {
   return (count + kBlock - 1) / kBlock * kBlock;
@@ -30,8 +31,8 @@ struct Tile {
   const LowRankMatrix* matrix = nullptr;
   std::size_t count = 0;
   std::array<const float*, kTileRows> src{};
-  std::array<float*, kTileRows> inner{};  ///< [padded_rank()] of each row
   std::array<float*, kTileRows> dst{};
+  float* inner = nullptr;  ///< [rows][padded_rank()]
   const float* bias = nullptr;
 };
 
@@ -46,63 +47,104 @@ using low_rank::kTileRanks;
 using low_rank::padded;
 using low_rank::Tile;
 
-static_assert(hn::MaxLanes(FloatTag()) <= kBlock);
+/// Two vectors divide a block: SVE's may be longer than half of it.
+using BlockTag = hn::CappedTag<float, kBlock / 2>;
 
 template <class T>
 const T* values_of(const std::byte* bytes) {
   return reinterpret_cast<const T*>(bytes);
 }
 
-/// Computes kTileRanks inner values of each row, from `first` on.
+/// Loads a vector, or the `left` values that an array still has.
+HWY_INLINE hn::VFromD<BlockTag> load_up_to(const float* src, std::size_t left) {
+  const BlockTag df;
+  return left >= hn::Lanes(df) ? hn::LoadU(df, src) : hn::LoadN(df, src, left);
+}
+
+template <class V>
+HWY_INLINE void accumulate_ranks(V x, V w0, V w1, V w2, V w3, V& s0, V& s1, V& s2, V& s3) {
+  s0 = hn::MulAdd(x, w0, s0);
+  s1 = hn::MulAdd(x, w1, s1);
+  s2 = hn::MulAdd(x, w2, s2);
+  s3 = hn::MulAdd(x, w3, s3);
+}
+
+template <class V>
+HWY_INLINE void store_ranks(V s0, V s1, V s2, V s3, float* dst) {
+  const BlockTag df;
+  dst[0] = hn::ReduceSum(df, s0);
+  dst[1] = hn::ReduceSum(df, s1);
+  dst[2] = hn::ReduceSum(df, s2);
+  dst[3] = hn::ReduceSum(df, s3);
+}
+
+/// Computes kTileRanks inner values of each row, from `first` on. The sums are named variables as in multiply_tile().
 template <class T, std::size_t kRows>
 void multiply_down(const Tile& tile, std::size_t first) {
-  const FloatTag df;
-  using V = hn::VFromD<FloatTag>;
+  static_assert(kTileRanks == 4);
+  const BlockTag df;
   const std::size_t cols = tile.matrix->cols();
   const T* HWY_RESTRICT down = values_of<T>(tile.matrix->down()) + first * padded(cols);
-  V sums[kRows][kTileRanks];
-  for (auto& row : sums) {
-    for (V& sum : row) sum = hn::Zero(df);
-  }
-  std::size_t c = 0;
-  for_vectors(cols, [&](auto load, auto) HWY_ATTR {
+  auto s00 = hn::Zero(df), s01 = s00, s02 = s00, s03 = s00;
+  auto s10 = s00, s11 = s00, s12 = s00, s13 = s00;
+  auto s20 = s00, s21 = s00, s22 = s00, s23 = s00;
+  auto s30 = s00, s31 = s00, s32 = s00, s33 = s00;
+  for (std::size_t c = 0; c < cols; c += hn::Lanes(df)) {
     const T* block = down + c / kBlock * kBlock * kTileRanks + c % kBlock;
-    V weights[kTileRanks];
-    for (std::size_t k = 0; k < kTileRanks; ++k) weights[k] = load_as_float(df, block + k * kBlock);
-    for (std::size_t r = 0; r < kRows; ++r) {
-      const V x = load(tile.src[r]);
-      for (std::size_t k = 0; k < kTileRanks; ++k) sums[r][k] = hn::MulAdd(x, weights[k], sums[r][k]);
+    const auto w0 = load_as_float(df, block);
+    const auto w1 = load_as_float(df, block + kBlock);
+    const auto w2 = load_as_float(df, block + 2 * kBlock);
+    const auto w3 = load_as_float(df, block + 3 * kBlock);
+    const std::size_t left = cols - c;
+    accumulate_ranks(load_up_to(tile.src[0] + c, left), w0, w1, w2, w3, s00, s01, s02, s03);
+    if constexpr (kRows > 1) {
+      accumulate_ranks(load_up_to(tile.src[1] + c, left), w0, w1, w2, w3, s10, s11, s12, s13);
     }
-    c += hn::Lanes(df);
-  });
-  for (std::size_t r = 0; r < kRows; ++r) {
-    for (std::size_t k = 0; k < kTileRanks; ++k) tile.inner[r][first + k] = hn::ReduceSum(df, sums[r][k]);
+    if constexpr (kRows > 2) {
+      accumulate_ranks(load_up_to(tile.src[2] + c, left), w0, w1, w2, w3, s20, s21, s22, s23);
+    }
+    if constexpr (kRows > 3) {
+      accumulate_ranks(load_up_to(tile.src[3] + c, left), w0, w1, w2, w3, s30, s31, s32, s33);
+    }
+  }
+  const std::size_t ranks = tile.matrix->padded_rank();
+  float* inner = tile.inner + first;
+  store_ranks(s00, s01, s02, s03, inner);
+  if constexpr (kRows > 1) store_ranks(s10, s11, s12, s13, inner + ranks);
+  if constexpr (kRows > 2) store_ranks(s20, s21, s22, s23, inner + 2 * ranks);
+  if constexpr (kRows > 3) store_ranks(s30, s31, s32, s33, inner + 3 * ranks);
+}
+
+/// Adds the first values of `sums` and `bias` to the `left` values of an array that are left.
+HWY_INLINE void add_up_to(hn::VFromD<BlockTag> sums, const float* bias, std::size_t left, float* dst) {
+  const BlockTag df;
+  if (bias != nullptr) sums = hn::Add(sums, load_up_to(bias, left));
+  sums = hn::Add(load_up_to(dst, left), sums);
+  if (left >= hn::Lanes(df)) {
+    hn::StoreU(sums, df, dst);
+  } else {
+    hn::StoreN(sums, df, dst, left);
   }
 }
 
 /// Adds outputs begin .. end of each row; `begin` is a multiple of kBlock.
 template <class T, std::size_t kRows>
 void multiply_up(const Tile& tile, std::size_t begin, std::size_t end) {
-  const FloatTag df;
-  using V = hn::VFromD<FloatTag>;
+  const BlockTag df;
+  const std::size_t lanes = hn::Lanes(df);
   const std::size_t rank = tile.matrix->rank();
   const T* HWY_RESTRICT up = values_of<T>(tile.matrix->up()) + begin * rank;
-  std::size_t c = 0;
-  for_vectors(end - begin, [&](auto load, auto store) HWY_ATTR {
-    const T* block = up + c / kBlock * kBlock * rank + c % kBlock;
-    V sums[kRows];
-    const V bias = tile.bias == nullptr ? hn::Zero(df) : load(tile.bias + begin);
-    for (V& sum : sums) sum = bias;
-    for (std::size_t k = 0; k < rank; ++k) {
-      const V weights = load_as_float(df, block + k * kBlock);
-      for (std::size_t r = 0; r < kRows; ++r) sums[r] = hn::MulAdd(hn::Set(df, tile.inner[r][k]), weights, sums[r]);
-    }
-    for (std::size_t r = 0; r < kRows; ++r) {
-      float* dst = tile.dst[r] + begin;
-      store(hn::Add(load(dst), sums[r]), dst);
-    }
-    c += hn::Lanes(df);
-  });
+  for (std::size_t c = begin; c < end; c += 2 * lanes) {
+    const T* block = up + (c - begin) / kBlock * kBlock * rank + c % kBlock;
+    const auto add = [&](std::size_t row, auto sums0, auto sums1) HWY_ATTR {
+      const float* bias = tile.bias;
+      float* dst = tile.dst[row];
+      add_up_to(sums0, bias == nullptr ? bias : bias + c, end - c, dst + c);
+      if (end - c <= lanes) return;
+      add_up_to(sums1, bias == nullptr ? bias : bias + c + lanes, end - c - lanes, dst + c + lanes);
+    };
+    multiply_tile<kRows>(tile.inner, tile.matrix->padded_rank(), block, kBlock, rank, add, 1, df);
+  }
 }
 
 /// Calls visit.template operator()<T, kRows>() for the tile's type and number of rows.
@@ -163,13 +205,12 @@ std::size_t row_tiles(const LowRankProduct& product) {
 
 /// Returns a product's rows from kTileRows * index on. `inner`: of the product's first row.
 Tile tile_of(const LowRankProduct& product, std::size_t index, const float* src, float* inner) {
-  Tile tile{.matrix = product.matrix, .bias = product.bias};
   const std::size_t first = index * kTileRows;
+  Tile tile{.matrix = product.matrix, .inner = inner + first * product.matrix->padded_rank(), .bias = product.bias};
   tile.count = std::min(kTileRows, product.row_indices.size() - first);
   for (std::size_t i = 0; i < tile.count; ++i) {
     const std::size_t row = product.row_indices[first + i];
     tile.src[i] = src + row * product.matrix->cols();
-    tile.inner[i] = inner + (first + i) * product.matrix->padded_rank();
     tile.dst[i] = product.dst + row * product.stride;
   }
   return tile;

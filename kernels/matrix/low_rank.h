@@ -25,9 +25,9 @@ class LowRankMatrix {
   std::size_t rank() const { return rank_; }
   std::size_t padded_rank() const;
 
-  // Padded with zeros, in blocks of 16 values, in the order in which products read them:
-  const std::byte* down() const { return down_.get(); }  ///< [padded_rank() / 4][blocks of cols][4][16]
-  const std::byte* up() const { return up_.get(); }      ///< [blocks of rows][rank][16]
+  // Padded with zeros, in blocks of 32 values, in the order in which products read them:
+  const std::byte* down() const { return down_.get(); }  ///< [padded_rank() / 4][blocks of cols][4][32]
+  const std::byte* up() const { return up_.get(); }      ///< [blocks of rows][rank][32]
 
  private:
   FloatType type_;
