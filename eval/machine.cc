@@ -56,7 +56,7 @@ Machine examine_machine() {
   machine.core_quota = jobs::ControlGroup().processors();
   machine.memory_nodes = kernels::memory_nodes();
   machine.memory_bytes = all_memory();
-  machine.available_memory_bytes = jobs::available_memory();
+  machine.available_memory_bytes = std::min(jobs::available_memory(), machine.memory_bytes);  // without /proc: all
   machine.huge_pages = huge_page_setting();
   machine.read_gb_s = middle_read_gb_s();
   machine.int8_gops = kernels::measure_int8_gops();

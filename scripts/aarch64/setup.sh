@@ -1,20 +1,19 @@
 #!/usr/bin/env bash
 # Unpacks Debian's arm64 packages that ballast is built from into a folder of the build, for the preset aarch64. Needs
-# scripts/setup.sh --dev, which installs the cross compiler and qemu. Needs no root and installs nothing: apt runs with
-# its state in a separate folder, as if on an empty ARM machine with this machine's package sources.
+# scripts/setup.sh --dev, which installs the cross compiler and qemu. Needs no root and installs nothing.
 #
 #   scripts/aarch64/setup.sh [PACKAGE]...   fills build/aarch64-root, also with these; does nothing if they are there
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export LC_ALL=C
+source scripts/functions/separate_apt.sh
 root=$PWD/build/aarch64-root
 packages=(libhwy-dev libpcre2-dev libutf8proc-dev libxxhash-dev libsentencepiece-dev libopenblas-serial-dev
   nlohmann-json3-dev libcli11-dev doctest-dev libboost-dev libssl-dev)
 complete=$root/packages
 
 # Packages of earlier calls are kept, unless this machine now reads other releases of Debian.
-# shellcheck disable=SC2016
-suites=$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(COMPONENT)' 'Created-By: Packages' | sort -u | tr '\n' ';')
+suites=$(apt_suites)
 before=()
 if [[ -e $complete ]] && { read -r -a before && read -r suites_before; } <"$complete" && [[ $suites_before != "$suites" ]]; then
   before=()
@@ -28,23 +27,8 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work"/lists/partial "$work"/cache/archives/partial "$work/debs" "$work/root"
-: >"$work/status"
-# These are too old in Debian 12: scripts/setup.sh added Debian 13's suite, at a priority at which nothing is installed
-# automatically.
-printf 'Package: libhwy* libcli11-dev doctest-dev libboost*\nPin: release n=trixie\nPin-Priority: 990\n' >"$work/preferences"
-cat >"$work/apt.conf" <<EOF
-APT::Architecture "arm64";
-APT::Architectures { "arm64"; };
-APT::Sandbox::User "";
-Acquire::Languages "none";
-Acquire::Retries "3";
-Dir::State "$work";
-Dir::State::status "$work/status";
-Dir::Cache "$work/cache";
-Dir::Etc::preferences "$work/preferences";
-EOF
-export APT_CONFIG=$work/apt.conf
+mkdir -p "$work/debs" "$work/root"
+use_separate_apt "$work/apt" arm64 "libhwy* libcli11-dev doctest-dev libboost*"
 
 # Runs a command with its output in a log, shown only if it fails.
 quietly() {

@@ -42,7 +42,7 @@ class Fakes(unittest.TestCase):
 
     def bash(self, script: str, **variables: str) -> subprocess.CompletedProcess:
         path = f"{self.programs}:{os.environ['PATH']}"
-        start = f"set -euo pipefail\nsource {FUNCTIONS}/made_from.sh\nsource {FUNCTIONS}/older_libraries.sh\n"
+        start = f"set -euo pipefail\nsource {FUNCTIONS}/made_from.sh\nsource {FUNCTIONS}/separate_apt.sh\n"
         return subprocess.run(["bash", "-c", start + script], cwd=self.folder, env=os.environ | {"PATH": path} | variables,
                               capture_output=True, text=True, check=False)
 
@@ -72,44 +72,50 @@ class Pipes(unittest.TestCase):
             self.assertEqual(run.returncode, 0, run.stderr)
 
 
-class Libraries(Fakes):
-    """A Debian 12 with Debian 13's C library is always detected, for any length of apt-cache's output."""
+class SeparateApt(Fakes):
+    """apt's settings for another machine: this machine's sources, with those of their packages' sources."""
 
-    def printed(self, first: str) -> None:
-        self.fake("apt-cache", f"echo ' libc6-dev | 2.36 | http://deb.debian.org/debian {first}/main'\n"
-                               "i=0; while [ $i -lt 20000 ]; do echo ' libc6-dev | 2.41 | http://host/debian trixie/main'; "
-                               "i=$((i + 1)); done\n")
+    def test_the_settings_name_only_the_folder(self):
+        run = self.bash("use_separate_apt apt riscv64 'libhwy* libboost*'; cat apt/apt.conf apt/preferences; ls apt/sources.list.d")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn('APT::Architecture "riscv64";', run.stdout)
+        self.assertIn("Package: libhwy* libboost*\nPin: release n=trixie\n", run.stdout)
 
-    def test_debian_12_is_always_found(self):
-        self.printed("bookworm")
-        run = self.bash("for i in 1 2 3 4 5 6 7 8 9 10; do offers_debian_12; done; echo found")
-        self.assertEqual((run.returncode, run.stdout), (0, "found\n"), run.stderr)
+    @unittest.skipUnless(pathlib.Path("/etc/apt/sources.list.d").is_dir(), "no apt")
+    def test_the_sources_also_have_those_of_their_packages(self):
+        run = self.bash("use_separate_apt apt amd64 none; cat apt/sources.list.d/*")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertRegex(run.stdout, r"(?m)^(Types: deb deb-src$|deb-src )")
 
-    def test_debian_12_is_not_found_on_other_releases(self):
-        self.printed("trixie")
-        self.assertEqual(self.bash("offers_debian_12").returncode, 1)
-        self.fake("apt-cache", "exit 100\n")
-        self.assertEqual(self.bash("offers_debian_12").returncode, 1)
 
-    def test_newer_and_older_libraries_are_distinguished(self):
-        for own, newer in (("2.41", True), ("2.36", False), ("2.9", False)):
-            self.fake("getconf", f"echo glibc {own}\n")
-            run = self.bash("if has_newer_glibc; then echo newer; fi", platform="manylinux_2_36_x86_64")
-            self.assertEqual(run.stdout, "newer\n" if newer else "", (own, run.stderr))
+class Portable(Fakes):
+    """Programs for older C libraries."""
 
-    @unittest.skipUnless(shutil.which("c++") and shutil.which("objdump"), "no compiler")
-    def test_a_platform_with_an_older_library_is_refused_before_a_build(self):
-        run = self.bash("check_linked_glibc", platform="manylinux_2_1_x86_64")
+    def test_other_arguments_are_refused(self):
+        for script, message in (("portable/setup.sh", "usage: scripts/portable/setup.sh [x86_64|aarch64]\n"),
+                                ("build_program.sh", "usage: scripts/portable/setup.sh [x86_64|aarch64]\n")):
+            run = subprocess.run([ROOT / "scripts" / script, "riscv64"], capture_output=True, text=True, check=False)
+            self.assertEqual((run.returncode, run.stderr), (2, message))
+        run = subprocess.run([ROOT / "scripts/build_wheel.sh", "--chekc"], capture_output=True, text=True, check=False)
+        self.assertEqual((run.returncode, run.stderr), (2, "usage: scripts/build_wheel.sh [--check] [--aarch64] [PYTHON]...\n"))
+
+    def test_a_python_that_wheels_are_not_built_with_is_refused(self):
+        self.fake("python9", 'case "$*" in *print*) echo 9.9;; esac\n')
+        run = subprocess.run([ROOT / "scripts/build_wheel.sh", self.programs / "python9"], capture_output=True, text=True,
+                             check=False)
         self.assertEqual(run.returncode, 1)
-        self.assertRegex(run.stderr, r"^wheel: programs built here need glibc 2\.\d+, and manylinux_2_1_x86_64 has 2\.1: ")
-        run = self.bash("check_linked_glibc", platform="manylinux_2_999_x86_64")
-        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        self.assertIn("python9 is 9.9: build with 3.11, or with 3.13, whose wheel is for 3.12 and all later ones", run.stderr)
 
-    def test_an_invalid_platform_is_refused_before_a_build(self):
-        run = subprocess.run([ROOT / "scripts" / "build_wheel.sh"], env=os.environ | {"PLATFORM": "linux"},
-                             capture_output=True, text=True, check=False)
-        self.assertEqual(run.returncode, 1)
-        self.assertIn("PLATFORM=linux: must be like manylinux_2_36_x86_64", run.stderr)
+    @unittest.skipUnless(shutil.which("cc"), "no compiler")
+    def test_what_older_libraries_lack_works(self):
+        program = self.folder / "older_glibc_test"
+        files = [ROOT / "scripts/portable" / name for name in ("older_glibc.c", "fortran.c")]
+        test = ROOT / "tests/scripts/portable_test.c"
+        subprocess.run(["cc", "-O1", "-Wall", "-Wextra", "-Werror", *files, test, "-o", program, "-pthread", "-Wl,--wrap=dlsym"],
+                       check=True)
+        for found in ("found", "missing"):
+            run = subprocess.run([program, found], capture_output=True, text=True, check=False, timeout=60)
+            self.assertEqual((run.returncode, run.stdout, run.stderr), (0, "ok\n", ""))
 
 
 class Kept(Fakes):
