@@ -83,10 +83,11 @@ build_for() {
   fi
   "$environment/bin/python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "build/wheel/plain-$name" \
     "${settings[@]/#/--config-settings=}" .
-  # It finds nothing to bring along, and fails if a symbol is newer than the platform.
-  PATH=$environment/bin:$PATH "$environment/bin/auditwheel" repair --plat "$platform" --only-plat \
-    --wheel-dir "build/wheel/repaired-$name" --strip "build/wheel/plain-$name"/*.whl
+  # It finds nothing to bring along, and names the wheel by its newest symbol.
+  PATH=$environment/bin:$PATH "$environment/bin/auditwheel" repair --only-plat --wheel-dir "build/wheel/repaired-$name" \
+    --strip "build/wheel/plain-$name"/*.whl
   for wheel in "build/wheel/repaired-$name"/*.whl; do
+    [[ $wheel == *-"$platform.whl" ]] || fail "$wheel is not for $platform"
     bytes=$(stat -c %s "$wheel")
     mv "$wheel" dist/
     echo "wheel: dist/$(basename "$wheel"), $bytes bytes"
