@@ -22,8 +22,12 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(ENV{PKG_CONFIG_LIBDIR} "${root}/usr/lib/${triple}/pkgconfig:${root}/usr/share/pkgconfig")
 set(ENV{PKG_CONFIG_SYSROOT_DIR} "${root}")
 
-set(CMAKE_C_FLAGS_INIT "-ffile-prefix-map=${root}=")
-set(CMAKE_CXX_FLAGS_INIT "-ffile-prefix-map=${root}=")
+foreach(language C CXX)
+  set(CMAKE_${language}_FLAGS_INIT "-ffile-prefix-map=${root}=")
+endforeach()
+# Variables of the C library must not be copied into the program, as the linker does for code at a fixed place: the root's
+# library has no code and no second names for them, by which the real one would find its copy (environ).
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 # The compiler looks in its own folders before those of the root. The libraries of the compiler need a newer C library
 # than there is in the root, where they are used; libgcc is the system's.
 set(flags "-B${root}/usr/lib/${triple} -L${root}/usr/lib/${triple}")

@@ -26,9 +26,14 @@ cmake --build "$build" --target ballast_program -- --quiet
 mkdir -p dist
 program=dist/ballast-linux-$architecture
 "$architecture-linux-gnu-strip" -o "$program" "$build/ballast"
-newest=$(objdump -T "$program" | sed -nE 's/.*GLIBC_([0-9.]+).*/\1/p' | sort -V | tail -n 1)
+newest=$("$architecture-linux-gnu-objdump" -T "$program" | sed -nE 's/.*GLIBC_([0-9.]+).*/\1/p' | sort -V | tail -n 1)
 [[ $(printf '%s\n' "$newest" 2.28 | sort -V | tail -n 1) == 2.28 ]] || {
   echo "program: $program needs glibc $newest" >&2
+  exit 1
+}
+copied=$("$architecture-linux-gnu-readelf" -rW "$program" | awk '/_COPY/ { print $5 }')
+[[ -z $copied ]] || {
+  echo "program: $program has a copy of $copied (cmake/portable.cmake)" >&2
   exit 1
 }
 echo "program: $program, $(stat -c %s "$program") bytes, glibc $newest"
