@@ -46,15 +46,15 @@ host_wheel() {
 
 # Sets what a build for another machine needs.
 prepare_cross_build() {
-  local wheel tool
+  local wheel
   wheel=$(host_wheel)
   [[ -n $wheel ]] || fail "no wheel in dist/ to take the stubs from: run scripts/build_wheel.sh first"
   [[ -z $(find python/bindings -newer "$wheel" -name '*.cc') ]] ||
     fail "python/bindings is newer than $wheel, whose stubs this takes: run scripts/build_wheel.sh first"
   mkdir -p build/wheel/tools
   python3 -m zipfile -e "$wheel" build/wheel/stubs
-  # The programs that clean and inspect libraries call tools by their plain names.
-  for tool in strip; do ln -sfn "$(command -v "$architecture-linux-gnu-$tool")" "build/wheel/tools/$tool"; done
+  # auditwheel calls it by its plain name.
+  ln -sfn "$(command -v "$architecture-linux-gnu-strip")" build/wheel/tools/strip
   PATH=$PWD/build/wheel/tools:$PATH
 }
 
