@@ -4,8 +4,8 @@
 # cache, ~/.cache/ballast.
 #
 #   scripts/setup.sh         to build ballast and run it
-#   scripts/setup.sh --dev   also for scripts/test.sh: clang's formatter, linter and fuzzer, ccache, and for ARM
-#                            the cross compiler and qemu
+#   scripts/setup.sh --dev   also for scripts/test.sh: clang's formatter, linter and fuzzer, ccache, for ARM the
+#                            cross compiler and qemu, and what unpacks the sources of packages
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_ALL=C
@@ -17,7 +17,7 @@ packages=(ca-certificates cmake g++ git ninja-build pkg-config python3 python3-p
   libdnnl-dev libhwy-dev nlohmann-json3-dev libcli11-dev doctest-dev libbenchmark-dev
   libboost-dev libssl-dev)
 dev_packages=(ccache clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev libomp-19-dev
-  g++-aarch64-linux-gnu qemu-user)
+  g++-aarch64-linux-gnu qemu-user dpkg-dev)
 # The versions that cmake/BallastDependencies.cmake requires.
 declare -A minimum=([cmake]=3.25 [g++]=4:12 [libdnnl-dev]=3.5 [libhwy-dev]=1.2 [nlohmann-json3-dev]=3.11
   [libcli11-dev]=2.4 [doctest-dev]=2.4.11 [libbenchmark-dev]=1.8 [libboost-dev]=1.81 [libssl-dev]=3.0)

@@ -55,12 +55,6 @@ const T* values_of(const std::byte* bytes) {
   return reinterpret_cast<const T*>(bytes);
 }
 
-/// Loads a vector, or the `left` values that an array still has.
-HWY_INLINE hn::VFromD<BlockTag> load_up_to(const float* src, std::size_t left) {
-  const BlockTag df;
-  return left >= hn::Lanes(df) ? hn::LoadU(df, src) : hn::LoadN(df, src, left);
-}
-
 template <class V>
 HWY_INLINE void accumulate_ranks(V x, V w0, V w1, V w2, V w3, V& s0, V& s1, V& s2, V& s3) {
   s0 = hn::MulAdd(x, w0, s0);
@@ -95,16 +89,15 @@ void multiply_down(const Tile& tile, std::size_t first) {
     const auto w1 = load_as_float(df, block + kBlock);
     const auto w2 = load_as_float(df, block + 2 * kBlock);
     const auto w3 = load_as_float(df, block + 3 * kBlock);
-    const std::size_t left = cols - c;
-    accumulate_ranks(load_up_to(tile.src[0] + c, left), w0, w1, w2, w3, s00, s01, s02, s03);
+    accumulate_ranks(load_or_zero(df, tile.src[0], c, cols), w0, w1, w2, w3, s00, s01, s02, s03);
     if constexpr (kRows > 1) {
-      accumulate_ranks(load_up_to(tile.src[1] + c, left), w0, w1, w2, w3, s10, s11, s12, s13);
+      accumulate_ranks(load_or_zero(df, tile.src[1], c, cols), w0, w1, w2, w3, s10, s11, s12, s13);
     }
     if constexpr (kRows > 2) {
-      accumulate_ranks(load_up_to(tile.src[2] + c, left), w0, w1, w2, w3, s20, s21, s22, s23);
+      accumulate_ranks(load_or_zero(df, tile.src[2], c, cols), w0, w1, w2, w3, s20, s21, s22, s23);
     }
     if constexpr (kRows > 3) {
-      accumulate_ranks(load_up_to(tile.src[3] + c, left), w0, w1, w2, w3, s30, s31, s32, s33);
+      accumulate_ranks(load_or_zero(df, tile.src[3], c, cols), w0, w1, w2, w3, s30, s31, s32, s33);
     }
   }
   const std::size_t ranks = tile.matrix->padded_rank();
@@ -113,18 +106,6 @@ void multiply_down(const Tile& tile, std::size_t first) {
   if constexpr (kRows > 1) store_ranks(s10, s11, s12, s13, inner + ranks);
   if constexpr (kRows > 2) store_ranks(s20, s21, s22, s23, inner + 2 * ranks);
   if constexpr (kRows > 3) store_ranks(s30, s31, s32, s33, inner + 3 * ranks);
-}
-
-/// Adds the first values of `sums` and `bias` to the `left` values of an array that are left.
-HWY_INLINE void add_up_to(hn::VFromD<BlockTag> sums, const float* bias, std::size_t left, float* dst) {
-  const BlockTag df;
-  if (bias != nullptr) sums = hn::Add(sums, load_up_to(bias, left));
-  sums = hn::Add(load_up_to(dst, left), sums);
-  if (left >= hn::Lanes(df)) {
-    hn::StoreU(sums, df, dst);
-  } else {
-    hn::StoreN(sums, df, dst, left);
-  }
 }
 
 /// Adds outputs begin .. end of each row; `begin` is a multiple of kBlock.
@@ -137,11 +118,11 @@ void multiply_up(const Tile& tile, std::size_t begin, std::size_t end) {
   for (std::size_t c = begin; c < end; c += 2 * lanes) {
     const T* block = up + (c - begin) / kBlock * kBlock * rank + c % kBlock;
     const auto add = [&](std::size_t row, auto sums0, auto sums1) HWY_ATTR {
-      const float* bias = tile.bias;
       float* dst = tile.dst[row];
-      add_up_to(sums0, bias == nullptr ? bias : bias + c, end - c, dst + c);
-      if (end - c <= lanes) return;
-      add_up_to(sums1, bias == nullptr ? bias : bias + c + lanes, end - c - lanes, dst + c + lanes);
+      const auto v0 = hn::Add(sums0, load_or_zero(df, tile.bias, c, end));
+      const auto v1 = hn::Add(sums1, load_or_zero(df, tile.bias, c + lanes, end));
+      store_pair(df, hn::Add(load_or_zero(df, dst, c, end), v0), hn::Add(load_or_zero(df, dst, c + lanes, end), v1),
+                 end - c, dst + c);
     };
     multiply_tile<kRows>(tile.inner, tile.matrix->padded_rank(), block, kBlock, rank, add, 1, df);
   }

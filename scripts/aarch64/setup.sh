@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export LC_ALL=C
+source scripts/functions/quietly.sh
 source scripts/functions/separate_apt.sh
 root=$PWD/build/aarch64-root
 packages=(libhwy-dev libpcre2-dev libutf8proc-dev libxxhash-dev libsentencepiece-dev libopenblas-serial-dev
@@ -27,21 +28,12 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+log=$work/log
 mkdir -p "$work/debs" "$work/root"
 use_separate_apt "$work/apt" arm64 "libhwy* libcli11-dev doctest-dev libboost*"
 
-# Runs a command with its output in a log, shown only if it fails.
-quietly() {
-  "$@" >"$work/log" 2>&1 || {
-    tail -n 20 "$work/log" >&2
-    return 1
-  }
-}
-
 echo "aarch64/setup: reading the lists of arm64 packages"
-# A failing third-party source must not stop the rest; missing packages cause an error at the download.
-quietly apt-get -q update ||
-  echo "aarch64/setup: apt-get update reported errors (above); going on with the lists there are" >&2
+update_separate_apt
 # The shared libraries of the development packages. The C and C++ libraries come with the cross compiler.
 depends=$(apt-cache depends "${packages[@]}")
 mapfile -t libraries < <(awk '$1 == "Depends:" && $2 ~ /^lib/ { print $2 }' <<<"$depends" |

@@ -16,6 +16,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export LC_ALL=C
 source scripts/functions/made_from.sh
+source scripts/functions/quietly.sh
 source scripts/functions/separate_apt.sh
 glibc=2.28
 zig_version=0.17.1
@@ -57,18 +58,12 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-
-# Runs a command with its output in a log, shown only if it fails.
-quietly() {
-  "$@" >"$work/log" 2>&1 || {
-    tail -n 30 "$work/log" >&2
-    return 1
-  }
-}
+log=$work/log
 
 use_separate_apt "$work/apt" "$debian" "${newer[*]}"
+add_package_sources "$work/apt"
 say "reading the lists of $debian packages"
-quietly apt-get -q update || say "apt-get update reported errors (above); going on with the lists there are"
+update_separate_apt
 # libboost-dev and libdnnl-dev depend on a version of themselves. Boost has only headers here, and oneDNN is opened
 # when it is there.
 depends=$(apt-cache depends libboost-dev libdnnl-dev)
@@ -152,10 +147,10 @@ cp "$work/sources/openmp/.libs/libgomp.a" "$libraries"
 configure() {
   local source=$1
   shift
-  CFLAGS=-ffile-prefix-map=$work/= CXXFLAGS=-ffile-prefix-map=$work/= quietly cmake -S "$source" -B "$source/build" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/portable.cmake" \
-    -DBALLAST_PORTABLE_ARCHITECTURE="$architecture" -DCMAKE_BUILD_TYPE=Release -DCMAKE_POLICY_VERSION_MINIMUM=3.5 \
-    -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR="lib/$triple" -DCMAKE_POSITION_INDEPENDENT_CODE=ON \
-    -DBUILD_SHARED_LIBS=OFF "$@"
+  CFLAGS=-ffile-prefix-map=$work/= CXXFLAGS=-ffile-prefix-map=$work/= quietly cmake -S "$source" -B "$source/build" \
+    -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/portable.cmake" -DBALLAST_PORTABLE_ARCHITECTURE="$architecture" \
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_POLICY_VERSION_MINIMUM=3.5 -DCMAKE_INSTALL_PREFIX=/usr \
+    -DCMAKE_INSTALL_LIBDIR="lib/$triple" -DBUILD_SHARED_LIBS=OFF "$@"
 }
 say "compiling Highway"
 fetch_source highway
